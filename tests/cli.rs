@@ -322,11 +322,14 @@ fn kubectl_completion_calls_the_plugin() {
         text(&output.stdout)
     };
     let printed = ask(&["stat"]);
-    assert!(printed.contains("status\tShow all five jobs"), "{printed}");
+    assert!(
+        printed.contains("status\tShow the state of Medley"),
+        "{printed}"
+    );
     assert!(printed.ends_with(":4\n"), "{printed}");
     let printed = ask(&["release", "status", "--details", ""]);
     assert!(
-        printed.contains("operators\tOperators that are not done"),
+        printed.contains("operators\tOperators that have not completed"),
         "{printed}"
     );
     let printed = ask(&["snapshot", "--output", ""]);

@@ -436,6 +436,6 @@ async fn images_are_pulled_from_mirrors() -> anyhow::Result<()> {
         &["wrong.conf", "version 1", "expected a registries.conf"],
     );
     let refused = inspect(&fixture.source("all"), &flags).await?.refused()?;
-    has(&refused, &["--mirrors is for registries"]);
+    has(&refused, &["--mirrors applies to registries"]);
     Ok(())
 }

@@ -536,7 +536,10 @@ async fn refresh_polls_the_source() -> anyhow::Result<()> {
         now: jiff::Timestamp::now(),
     });
     assert!(
-        matches!(decision.run, data_volume::Run::Start { attempt: 5, .. }),
+        matches!(
+            decision.run,
+            data_volume::ImporterAction::Start { attempt: 5, .. }
+        ),
         "{:?}",
         decision.run
     );

@@ -137,11 +137,11 @@ async fn invalid_options_are_rejected() -> anyhow::Result<()> {
     for (line, why) in [
         (
             &["--only", "everything"][..],
-            "no such part; there are: namespace, crds",
+            "unknown part; expected one of: namespace, crds",
         ),
         (
             &["--controllers", "knitting"],
-            "no such controller; there are",
+            "unknown controller; expected one of",
         ),
         (
             &["--enable-profile", "knitting"],

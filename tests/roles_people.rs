@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use api::advisor::VirtPlatformConfig;
-use governance::record::{Ending, Outcome, Record};
+use governance::record::{Outcome, PlanResult, Record};
 use governance::roles::{APPROVER, EDITOR, HISTORY, VIEWER};
 use http::StatusCode;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -303,7 +303,7 @@ pub(crate) async fn remember(world: &ConsoleFixture) -> anyhow::Result<()> {
         outcome: None,
     };
     let outcome = Outcome {
-        result: Ending::Completed,
+        result: PlanResult::Completed,
         finished: at,
         message: String::new(),
     };

@@ -218,3 +218,30 @@ async fn reconciles_are_exported_as_traces() {
     assert!(controller.unwrap().starts_with("medley-"), "{span}");
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_collector_does_not_keep_the_process() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    // Connections are established by the kernel; no request is answered.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let arguments = [
+        "--leader-elect=false",
+        "--namespace",
+        &namespace,
+        "--otlp-endpoint",
+        &url,
+    ];
+    let mut operator = Operator::start(&served, "silent", &arguments);
+    operator.is_ready();
+    until("it reconciles", || {
+        let reconciled = operator.metrics();
+        let mut lines = reconciled.lines();
+        lines
+            .any(|line| line.starts_with("medley_reconcile_total") && !line.ends_with(" 0"))
+            .then_some(())
+    });
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}

@@ -22,7 +22,7 @@ use support::{GovernanceFixture, NAME, NAMESPACE, WAIT_TIMEOUT, digest};
 /// A cluster with the operator, the webhook, and users.
 struct ApprovalFixture {
     base: GovernanceFixture,
-    webhook: webhook::Running,
+    webhook: webhook::WebhookServer,
 }
 
 impl ApprovalFixture {
@@ -46,7 +46,7 @@ impl ApprovalFixture {
             }
         }
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let webhook = webhook::start(client, any, &webhook::Checks::default()).await?;
+        let webhook = webhook::start(client, any, &webhook::Webhooks::default()).await?;
         let fixture = Self { base, webhook };
         // API servers observe new registrations and roles a moment later.
         wait_until(

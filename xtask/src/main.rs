@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod fuzz;
 mod generate;
+mod peers;
 mod shell;
 mod test;
 mod tidy;
@@ -32,6 +33,8 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Write generated files, or check that they are up to date.
     Generate(generate::Arguments),
+    /// Build programs of other projects, such as etcd and kube-apiserver, that suites run beside.
+    Peers(peers::Arguments),
     /// Check repository rules that no other tool checks.
     Tidy,
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Generate(arguments) => generate::run(&arguments),
+        Task::Peers(arguments) => peers::run(&arguments),
         Task::Tidy => tidy::run(),
     };
     match outcome {

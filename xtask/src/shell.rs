@@ -38,6 +38,11 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// Prints progress while standard output carries a result.
+pub(crate) fn warn(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Runs a command with inherited output.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command

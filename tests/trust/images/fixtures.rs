@@ -149,7 +149,7 @@ impl Images {
     ) {
         let diff_ids: Vec<&Digest> = layers.iter().map(|layer| &layer.diff_id).collect();
         config["os"] = json!("linux");
-        config["architecture"] = json!(importer::own_architecture());
+        config["architecture"] = json!(oci::resolve::own_architecture());
         config["rootfs"] = json!({"type": "layers", "diff_ids": diff_ids});
         let mut config = self.blob(config.to_string());
         config["mediaType"] = json!("application/vnd.oci.image.config.v1+json");

@@ -60,13 +60,8 @@ impl Backend {
 
     /// The service cannot be reached.
     fn unreachable(&self, error: &dyn std::error::Error) -> Status {
-        let mut text = format!("asking the service at {}: {error}", self.path.display());
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        Status::unavailable(text)
+        let (path, why) = (self.path.display(), oci::error_chain(error));
+        Status::unavailable(format!("asking the service at {path}: {why}"))
     }
 
     /// The status of the service, or that it could not be reached.
@@ -79,10 +74,10 @@ impl Backend {
     }
 
     /// Forwards a unary call, and returns the response unchanged.
-    pub(crate) async fn ask(&self, path: &'static str, asked: Bytes) -> Result<Bytes, Status> {
+    pub(crate) async fn ask(&self, path: &'static str, request: Bytes) -> Result<Bytes, Status> {
         let mut client = self.ready().await?;
         let path = PathAndQuery::from_static(path);
-        let answer = client.unary(tonic::Request::new(asked), path, Passing);
+        let answer = client.unary(tonic::Request::new(request), path, Passing);
         let answer = answer.await.map_err(|status| self.status_of(status))?;
         Ok(answer.into_inner())
     }
@@ -91,11 +86,11 @@ impl Backend {
     pub(crate) async fn stream(
         &self,
         path: &'static str,
-        asked: Bytes,
+        request: Bytes,
     ) -> Result<Option<impl Stream<Item = Result<Bytes, Status>> + use<>>, Status> {
         let mut client = self.ready().await?;
         let path = PathAndQuery::from_static(path);
-        let answer = client.server_streaming(tonic::Request::new(asked), path, Passing);
+        let answer = client.server_streaming(tonic::Request::new(request), path, Passing);
         match answer.await {
             Ok(answer) => Ok(Some(answer.into_inner())),
             Err(status) if status.code() == Code::Unimplemented => Ok(None),

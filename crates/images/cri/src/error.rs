@@ -1,9 +1,8 @@
 //! Errors of pulls and removals, and their gRPC status for the kubelet.
 
-use std::error::Error as _;
 use std::io;
 
-use oci::{Cause, StoreError};
+use oci::{Cause, StoreError, error_chain, resolve};
 use platform::ReferenceError;
 use tonic::{Code, Status};
 
@@ -39,7 +38,7 @@ pub enum Error {
         /// The handler and platform.
         handler: String,
         /// The cause.
-        source: Box<importer::Error>,
+        source: Box<resolve::Error>,
     },
     /// A blob could not be downloaded or stored.
     #[error("pulling {image}")]
@@ -108,16 +107,7 @@ impl Error {
     /// `RegistryUnavailable` becomes the waiting reason of a container if its code is `Unknown`.
     pub fn status(&self) -> Status {
         let code = self.code();
-        let mut text = self.to_string();
-        let mut source = self.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            // Some errors already include their cause.
-            if !text.ends_with(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
+        let mut text = error_chain(self);
         if code == Code::Unknown {
             text = format!("RegistryUnavailable: {text}");
         }
@@ -130,12 +120,9 @@ impl Error {
                 Code::InvalidArgument
             }
             Self::Choose { source, .. } => match &**source {
-                importer::Error::Registry(error) => of_registry(error),
-                importer::Error::NoMatch { .. } => Code::NotFound,
-                importer::Error::Document { .. } | importer::Error::Platform { .. } => {
-                    Code::DataLoss
-                }
-                _ => Code::Internal,
+                resolve::Error::Registry(error) => of_registry(error),
+                resolve::Error::NoMatch { .. } => Code::NotFound,
+                resolve::Error::Document { .. } | resolve::Error::Platform { .. } => Code::DataLoss,
             },
             Self::Blob { source, .. } => match source {
                 StoreError::Registry(error) => of_registry(error),

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::{TryStreamExt as _, stream};
-use importer::{Chosen, choose_by};
 use jiff::Timestamp;
+use oci::resolve::{self, Chosen, choose_by};
 use oci::{Client, Content, Credential, Image, Keyring, Secret, StoreError};
 use platform::{Descriptor, Digest, MediaType, Reference, Source};
 use tokio::runtime::Handle;
@@ -88,7 +88,7 @@ impl Puller {
             Some(auth) => Arc::new(keyring_of(auth, &reference)),
             None => Arc::clone(&self.keyring),
         };
-        let choosing = |source: importer::Error| Error::Choose {
+        let choosing = |source: resolve::Error| Error::Choose {
             image: name.clone(),
             handler: describe_target(target),
             source: Box::new(source),
@@ -190,16 +190,11 @@ impl Puller {
         guard: OwnedMutexGuard<()>,
     ) -> Result<Reservation, Error> {
         let layers: Vec<(Descriptor, Digest)> = chosen
-            .manifest
-            .layers_of(&chosen.config)
+            .layers(name)
             .map_err(|source| Error::Choose {
                 image: name.to_owned(),
                 handler: chosen.platform.to_string(),
-                source: Box::new(importer::Error::Document {
-                    what: chosen.digest.to_string(),
-                    image: name.to_owned(),
-                    source,
-                }),
+                source: Box::new(source),
             })?
             .map(|(layer, diff_id)| (layer.clone(), diff_id.clone()))
             .collect();

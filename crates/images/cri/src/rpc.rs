@@ -16,7 +16,7 @@ pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// A request and its original bytes.
 #[derive(Debug, Clone)]
-pub struct Asked<T> {
+pub struct RawRequest<T> {
     /// The original bytes.
     pub bytes: Bytes,
     /// The decoded message.
@@ -43,7 +43,7 @@ pub struct Raw;
 
 impl<T: Message + Default + Send + 'static> Codec for Serving<T> {
     type Encode = Bytes;
-    type Decode = Asked<T>;
+    type Decode = RawRequest<T>;
     type Encoder = Raw;
     type Decoder = Self;
 
@@ -57,14 +57,14 @@ impl<T: Message + Default + Send + 'static> Codec for Serving<T> {
 }
 
 impl<T: Message + Default> Decoder for Serving<T> {
-    type Item = Asked<T>;
+    type Item = RawRequest<T>;
     type Error = Status;
 
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Asked<T>>, Status> {
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<RawRequest<T>>, Status> {
         let bytes = from.copy_to_bytes(from.remaining());
         let message = T::decode(bytes.clone())
             .map_err(|error| Status::internal(format!("reading a message: {error}")))?;
-        Ok(Some(Asked { bytes, message }))
+        Ok(Some(RawRequest { bytes, message }))
     }
 }
 

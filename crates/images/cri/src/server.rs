@@ -18,7 +18,7 @@ use tonic::transport::Server;
 use tower::Service as Tower;
 
 use crate::api::{self, image_service as calls};
-use crate::rpc::{Asked, MAX_MESSAGE_BYTES, Serving};
+use crate::rpc::{MAX_MESSAGE_BYTES, RawRequest, Serving};
 use crate::service::Service;
 use crate::socket::{Socket, SocketError};
 
@@ -112,14 +112,16 @@ async fn answer(service: Service, request: Request<Body>) -> Response<Body> {
 
 async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
     match request.uri().path() {
-        calls::LIST_IMAGES => unary(request, move |asked| service.clone().list(asked)).await,
-        calls::IMAGE_STATUS => unary(request, move |asked| service.clone().status(asked)).await,
-        calls::PULL_IMAGE => unary(request, move |asked| service.clone().pull(asked)).await,
-        calls::REMOVE_IMAGE => unary(request, move |asked| service.clone().remove(asked)).await,
-        calls::IMAGE_FS_INFO => unary(request, move |asked| service.clone().fs_info(asked)).await,
+        calls::LIST_IMAGES => unary(request, move |message| service.clone().list(message)).await,
+        calls::IMAGE_STATUS => unary(request, move |message| service.clone().status(message)).await,
+        calls::PULL_IMAGE => unary(request, move |message| service.clone().pull(message)).await,
+        calls::REMOVE_IMAGE => unary(request, move |message| service.clone().remove(message)).await,
+        calls::IMAGE_FS_INFO => {
+            unary(request, move |message| service.clone().fs_info(message)).await
+        }
         calls::STREAM_IMAGES => {
-            let streaming = tower::service_fn(move |asked: tonic::Request<Asked<_>>| {
-                let images = service.clone().stream(asked.into_inner());
+            let streaming = tower::service_fn(move |message: tonic::Request<RawRequest<_>>| {
+                let images = service.clone().stream(message.into_inner());
                 async move { images.await.map(tonic::Response::new) }
             });
             let mut grpc = Grpc::new(Serving::<api::ListImagesRequest>::default());
@@ -129,7 +131,7 @@ async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
             // Runtimes serve more than images, and clients may use one socket for everything.
             Some(backend) => backend.pass(request).await,
             None if path == api::VERSION => {
-                unary(request, |_: Asked<api::Nothing>| async {
+                unary(request, |_: RawRequest<api::Nothing>| async {
                     Ok(Service::version())
                 })
                 .await
@@ -146,11 +148,11 @@ async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
 async fn unary<T, F, Answer>(request: Request<Body>, call: F) -> Response<Body>
 where
     T: Message + Default + Send + 'static,
-    F: Fn(Asked<T>) -> Answer,
+    F: Fn(RawRequest<T>) -> Answer,
     Answer: Future<Output = Result<Bytes, Status>>,
 {
-    let service = tower::service_fn(|asked: tonic::Request<Asked<T>>| {
-        let answer = call(asked.into_inner());
+    let service = tower::service_fn(|message: tonic::Request<RawRequest<T>>| {
+        let answer = call(message.into_inner());
         async move { answer.await.map(tonic::Response::new) }
     });
     let grpc = Grpc::new(Serving::<T>::default());

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::handlers::Handlers;
 use crate::pull::Puller;
 use crate::records::Record;
-use crate::rpc::Asked;
+use crate::rpc::RawRequest;
 use crate::store::{Garbage, OpenError, Store};
 use crate::target::{Named, Target, handler_of};
 
@@ -176,10 +176,13 @@ impl Service {
     }
 
     /// `ListImages`: our images, then those of the backend.
-    pub(crate) async fn list(self, asked: Asked<api::ListImagesRequest>) -> Result<Bytes, Status> {
-        let images = self.listed(asked.message.filter.as_ref());
+    pub(crate) async fn list(
+        self,
+        request: RawRequest<api::ListImagesRequest>,
+    ) -> Result<Bytes, Status> {
+        let images = self.listed(request.message.filter.as_ref());
         let own = api::ListImagesResponse { images }.encode_to_vec();
-        self.joined(own, calls::LIST_IMAGES, asked.bytes).await
+        self.joined(own, calls::LIST_IMAGES, request.bytes).await
     }
 
     /// Our response followed by the backend's, which merges into one message.
@@ -187,10 +190,10 @@ impl Service {
         &self,
         mut own: Vec<u8>,
         path: &'static str,
-        asked: Bytes,
+        request: Bytes,
     ) -> Result<Bytes, Status> {
         if let Some(backend) = &self.inner.backend {
-            own.extend_from_slice(&backend.ask(path, asked).await?);
+            own.extend_from_slice(&backend.ask(path, request).await?);
         }
         Ok(own.into())
     }
@@ -198,9 +201,9 @@ impl Service {
     /// `StreamImages`: the same in several messages, none of them empty.
     pub(crate) async fn stream(
         self,
-        asked: Asked<api::ListImagesRequest>,
+        request: RawRequest<api::ListImagesRequest>,
     ) -> Result<BoxStream<'static, Result<Bytes, Status>>, Status> {
-        let images = self.listed(asked.message.filter.as_ref());
+        let images = self.listed(request.message.filter.as_ref());
         let own: Vec<Result<Bytes, Status>> = images
             .chunks(STREAM_BATCH)
             .map(|images| {
@@ -213,11 +216,11 @@ impl Service {
         let Some(backend) = &self.inner.backend else {
             return Ok(own.boxed());
         };
-        let streamed = backend.stream(calls::STREAM_IMAGES, asked.bytes.clone());
+        let streamed = backend.stream(calls::STREAM_IMAGES, request.bytes.clone());
         if let Some(theirs) = streamed.await? {
             return Ok(own.chain(theirs).boxed());
         }
-        let theirs = backend.ask(calls::LIST_IMAGES, asked.bytes).await?;
+        let theirs = backend.ask(calls::LIST_IMAGES, request.bytes).await?;
         let theirs = (!theirs.is_empty()).then_some(Ok(theirs));
         Ok(own.chain(stream::iter(theirs)).boxed())
     }
@@ -225,15 +228,15 @@ impl Service {
     /// `ImageStatus`.
     pub(crate) async fn status(
         self,
-        asked: Asked<api::ImageStatusRequest>,
+        request: RawRequest<api::ImageStatusRequest>,
     ) -> Result<Bytes, Status> {
-        let spec = asked.message.image.clone().unwrap_or_default();
+        let spec = request.message.image.clone().unwrap_or_default();
         let found = self.find(&spec);
         if let (None, Some(backend)) = (&found, self.fallback_backend(&spec)) {
-            return backend.ask(calls::IMAGE_STATUS, asked.bytes).await;
+            return backend.ask(calls::IMAGE_STATUS, request.bytes).await;
         }
         let mut info = HashMap::new();
-        if let Some(record) = found.as_ref().filter(|_| asked.message.verbose) {
+        if let Some(record) = found.as_ref().filter(|_| request.message.verbose) {
             info.insert("info".to_owned(), self.info(record));
         }
         let image = found.map(|record| self.image_of(&record));
@@ -275,8 +278,11 @@ impl Service {
     }
 
     /// `PullImage`.
-    pub(crate) async fn pull(self, asked: Asked<api::PullImageRequest>) -> Result<Bytes, Status> {
-        let spec = asked.message.image.unwrap_or_default();
+    pub(crate) async fn pull(
+        self,
+        request: RawRequest<api::PullImageRequest>,
+    ) -> Result<Bytes, Status> {
+        let spec = request.message.image.unwrap_or_default();
         if spec.image.is_empty() {
             let operation = "pulling";
             return Err(Error::Unnamed { operation }.status());
@@ -284,7 +290,7 @@ impl Service {
         let target = match (self.responder(&spec), &self.inner.backend) {
             (Responder::Ours(target), _) => target,
             (Responder::Theirs, Some(backend)) => {
-                return backend.ask(calls::PULL_IMAGE, asked.bytes).await;
+                return backend.ask(calls::PULL_IMAGE, request.bytes).await;
             }
             (Responder::Theirs, None) => {
                 let error = Error::Handler {
@@ -295,7 +301,7 @@ impl Service {
                 return Err(error.status());
             }
         };
-        let auth = asked.message.auth.as_ref();
+        let auth = request.message.auth.as_ref();
         let pulled = self.inner.puller.pull(&spec, &target, auth).await;
         match pulled {
             Ok(id) => {
@@ -314,16 +320,16 @@ impl Service {
     /// `RemoveImage`. Removing a missing image succeeds.
     pub(crate) async fn remove(
         self,
-        asked: Asked<api::RemoveImageRequest>,
+        request: RawRequest<api::RemoveImageRequest>,
     ) -> Result<Bytes, Status> {
-        let spec = asked.message.image.clone().unwrap_or_default();
+        let spec = request.message.image.clone().unwrap_or_default();
         if spec.image.is_empty() {
             let operation = "removing";
             return Err(Error::Unnamed { operation }.status());
         }
         let Some(record) = self.find(&spec) else {
             return match self.fallback_backend(&spec) {
-                Some(backend) => backend.ask(calls::REMOVE_IMAGE, asked.bytes).await,
+                Some(backend) => backend.ask(calls::REMOVE_IMAGE, request.bytes).await,
                 None => Ok(Bytes::new()),
             };
         };
@@ -353,7 +359,7 @@ impl Service {
 
     /// `ImageFsInfo`: our store, then the file systems of the backend. Containers are where the backend
     /// reports, or else on the file system of the store.
-    pub(crate) async fn fs_info(self, asked: Asked<api::Nothing>) -> Result<Bytes, Status> {
+    pub(crate) async fn fs_info(self, request: RawRequest<api::Nothing>) -> Result<Bytes, Status> {
         let store = &self.inner.store;
         let blobs = store.blobs.complete().map_or(0, |all| all.len() as u64);
         let usage = api::FilesystemUsage {
@@ -376,7 +382,7 @@ impl Service {
             image_filesystems: vec![usage],
             container_filesystems,
         };
-        self.joined(own.encode_to_vec(), calls::IMAGE_FS_INFO, asked.bytes)
+        self.joined(own.encode_to_vec(), calls::IMAGE_FS_INFO, request.bytes)
             .await
     }
 

@@ -81,19 +81,19 @@ fn wanted(handler: &Handler, spec: &ImageSpec) -> (Platform, Matcher) {
     }
     let mut platform = handler.platform.normalised();
     if let Some(os) = os {
-        let asked = Platform::new(os, &platform.architecture).normalised().os;
-        if asked != platform.os {
+        let wanted = Platform::new(os, &platform.architecture).normalised().os;
+        if wanted != platform.os {
             platform.os_version.clear();
             platform.os_features.clear();
         }
-        platform.os = asked;
+        platform.os = wanted;
     }
     if let Some(architecture) = architecture {
-        let asked = Platform::new(&platform.os, architecture).normalised();
-        if asked.architecture != platform.architecture {
-            platform.variant = asked.variant;
+        let wanted = Platform::new(&platform.os, architecture).normalised();
+        if wanted.architecture != platform.architecture {
+            platform.variant = wanted.variant;
         }
-        platform.architecture = asked.architecture;
+        platform.architecture = wanted.architecture;
     }
     let matcher = Matcher::isolated(&platform, handler.isolation);
     (matcher.wanted().clone(), matcher)

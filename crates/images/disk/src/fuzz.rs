@@ -20,7 +20,7 @@ use crate::qcow2::{Ended, Header, Stream};
 use crate::sink::{MemorySink, Sink};
 use crate::sniff::sniff;
 use crate::tar::{Entry, Event, Reader, TarError};
-use crate::unpack::{Limits, Packing, Step, UnpackError, Unpacker, Windows};
+use crate::unpack::{Limits, Packing, UnpackError, UnpackStep, Unpacker, Windows};
 
 /// The size of the targets in bytes.
 const CAPACITY: u64 = 4 << 20;
@@ -149,7 +149,7 @@ fn unpacked(mut unpacker: Unpacker, data: &[u8], piece: usize) -> Result<Unpacke
                 bytes.extend_from_slice(out);
                 Ok(())
             })?;
-            if let (Step::Boundary, Some(packing)) = (step, unpacker.packing()) {
+            if let (UnpackStep::Boundary, Some(packing)) = (step, unpacker.packing()) {
                 boundary.get_or_insert_with(|| Boundary {
                     packing,
                     packed: unpacker.packed(),

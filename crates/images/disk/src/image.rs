@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::canvas::{Canvas, Finished, fits};
+use crate::canvas::{Canvas, Finished};
 use crate::content::BLOCK;
 use crate::error::Error;
 use crate::qcow2::{self, Ended, HEADER, Header, MAGIC, Stream};
@@ -69,19 +69,23 @@ enum BodyState {
 
 enum Body<'a> {
     Unknown(&'a mut dyn Sink),
-    Raw {
-        canvas: Canvas<'a>,
-        at: u64,
-        known: bool,
-        /// The incomplete last block: only whole blocks are hashed.
-        rest: Vec<u8>,
-    },
+    Raw(RawDisk<'a>),
     Qcow2 {
         canvas: Canvas<'a>,
         stream: Box<Stream>,
     },
     /// Temporary, while the variant is replaced.
     Gone,
+}
+
+/// A raw disk being written.
+struct RawDisk<'a> {
+    canvas: Canvas<'a>,
+    at: u64,
+    /// Whether the size was known at the beginning.
+    known: bool,
+    /// The incomplete last block: only whole blocks are hashed.
+    rest: Vec<u8>,
 }
 
 /// An image being read.
@@ -149,12 +153,12 @@ impl<'a> Image<'a> {
         };
         image.body = match state.body {
             BodyState::Unknown => Body::Unknown(sink),
-            BodyState::Raw { size, at, known } => Body::Raw {
+            BodyState::Raw { size, at, known } => Body::Raw(RawDisk {
                 canvas: Canvas::resume(sink, size)?,
                 at,
                 known,
                 rest: Vec::new(),
-            },
+            }),
             BodyState::Qcow2(stream) => {
                 let stream = Box::new(Stream::resume(*stream, threads));
                 Body::Qcow2 {
@@ -176,18 +180,13 @@ impl<'a> Image<'a> {
         let body = match &mut self.body {
             Body::Unknown(_) => BodyState::Unknown,
             Body::Gone => return Ok(None),
-            Body::Raw {
-                canvas,
-                at,
-                known,
-                rest,
-            } => {
-                flush(canvas, at, rest)?;
-                canvas.sync()?;
+            Body::Raw(disk) => {
+                disk.flush()?;
+                disk.canvas.sync()?;
                 BodyState::Raw {
-                    size: canvas.size(),
-                    at: *at,
-                    known: *known,
+                    size: disk.canvas.size(),
+                    at: disk.at,
+                    known: disk.known,
                 }
             }
             Body::Qcow2 { canvas, stream } => {
@@ -229,14 +228,9 @@ impl<'a> Image<'a> {
     /// decompression.
     pub(crate) fn hole(&mut self, mut length: u64) -> Result<(), Error> {
         while length > 0 {
-            if let (
-                true,
-                Body::Raw {
-                    canvas, at, rest, ..
-                },
-            ) = (self.decided && self.packs.is_empty(), &mut self.body)
+            if let (true, Body::Raw(disk)) = (self.decided && self.packs.is_empty(), &mut self.body)
             {
-                return raw_hole(canvas, at, rest, length);
+                return disk.hole(length);
             }
             let piece = length.min(ZEROS.len() as u64);
             self.zeros = self.zeros.saturating_add(piece);
@@ -294,9 +288,9 @@ impl<'a> Image<'a> {
             self.open(&head)?;
         }
         // In a later pass the body exists already.
-        if let Body::Raw { at, rest, .. } = &mut self.body {
-            *at = 0;
-            rest.clear();
+        if let Body::Raw(disk) = &mut self.body {
+            disk.at = 0;
+            disk.rest.clear();
         }
         self.write(&head)
     }
@@ -335,21 +329,19 @@ impl<'a> Image<'a> {
                 None if !sink.has_tail() => sink.capacity().unwrap_or(0),
                 None => 0,
             };
-            Body::Raw {
+            Body::Raw(RawDisk {
                 canvas: Canvas::new(sink, size)?,
                 at: 0,
                 known,
                 rest: Vec::new(),
-            }
+            })
         };
         Ok(())
     }
 
     fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         match &mut self.body {
-            Body::Raw {
-                canvas, at, rest, ..
-            } => raw(canvas, at, rest, data),
+            Body::Raw(disk) => disk.put(data),
             Body::Qcow2 { canvas, stream } => stream.feed(data, canvas),
             Body::Unknown(_) | Body::Gone => Ok(()),
         }
@@ -373,16 +365,11 @@ impl<'a> Image<'a> {
         }
         match &mut self.body {
             Body::Qcow2 { canvas, stream } => stream.end(canvas),
-            Body::Raw {
-                canvas,
-                at,
-                known,
-                rest,
-            } => {
-                flush(canvas, at, rest)?;
-                if !*known {
-                    let size = at.checked_next_multiple_of(512);
-                    canvas.resize(size.unwrap_or(u64::MAX))?;
+            Body::Raw(disk) => {
+                disk.flush()?;
+                if !disk.known {
+                    let size = disk.at.checked_next_multiple_of(512);
+                    disk.canvas.resize(size.unwrap_or(u64::MAX))?;
                 }
                 Ok(Ended::Done)
             }
@@ -392,21 +379,19 @@ impl<'a> Image<'a> {
 
     /// The size of the disk if known, bytes written, bytes parked.
     pub(crate) fn counts(&self) -> (Option<u64>, u64, u64) {
-        match &self.body {
-            Body::Raw { canvas, known, .. } => (
-                known.then(|| canvas.size()),
-                canvas.written(),
-                canvas.parked(),
-            ),
-            Body::Qcow2 { canvas, .. } => (Some(canvas.size()), canvas.written(), canvas.parked()),
-            Body::Unknown(_) | Body::Gone => (None, 0, 0),
-        }
+        let (canvas, known) = match &self.body {
+            Body::Raw(disk) => (&disk.canvas, disk.known),
+            Body::Qcow2 { canvas, .. } => (canvas, true),
+            Body::Unknown(_) | Body::Gone => return (None, 0, 0),
+        };
+        let size = known.then(|| canvas.size());
+        (size, canvas.written(), canvas.parked())
     }
 
     /// Completes and syncs the disk.
     pub(crate) fn finish(self) -> Result<Option<(Format, Finished)>, Error> {
         Ok(match self.body {
-            Body::Raw { canvas, .. } => Some((Format::Raw, canvas.finish()?)),
+            Body::Raw(disk) => Some((Format::Raw, disk.canvas.finish()?)),
             Body::Qcow2 { canvas, stream } => {
                 Some((Format::Qcow2(stream.header().clone()), canvas.finish()?))
             }
@@ -415,63 +400,54 @@ impl<'a> Image<'a> {
     }
 }
 
-/// The next bytes of a raw disk, in whole blocks.
-fn raw(
-    canvas: &mut Canvas<'_>,
-    at: &mut u64,
-    rest: &mut Vec<u8>,
-    mut data: &[u8],
-) -> Result<(), Error> {
-    canvas.grow(at.saturating_add((rest.len() + data.len()) as u64))?;
-    // After resuming, it may begin inside a block.
-    let inside = usize::try_from(*at % BLOCK as u64).unwrap_or(0) + rest.len();
-    if inside > 0 {
-        let (head, tail) = data.split_at((BLOCK - inside).min(data.len()));
-        rest.extend_from_slice(head);
-        data = tail;
-        if inside + head.len() < BLOCK {
-            return Ok(());
+impl RawDisk<'_> {
+    /// The next bytes, in whole blocks.
+    fn put(&mut self, mut data: &[u8]) -> Result<(), Error> {
+        let end = self
+            .at
+            .saturating_add((self.rest.len() + data.len()) as u64);
+        self.canvas.grow(end)?;
+        // After resuming, it may begin inside a block.
+        let inside = usize::try_from(self.at % BLOCK as u64).unwrap_or(0) + self.rest.len();
+        if inside > 0 {
+            let (head, tail) = data.split_at((BLOCK - inside).min(data.len()));
+            self.rest.extend_from_slice(head);
+            data = tail;
+            if inside + head.len() < BLOCK {
+                return Ok(());
+            }
+            self.flush()?;
         }
-        flush(canvas, at, rest)?;
+        let (whole, tail) = data.split_at(data.len() - data.len() % BLOCK);
+        self.canvas.put(self.at, whole)?;
+        self.at += whole.len() as u64;
+        self.rest.extend_from_slice(tail);
+        Ok(())
     }
-    let (whole, tail) = data.split_at(data.len() - data.len() % BLOCK);
-    canvas.put(*at, whole)?;
-    *at += whole.len() as u64;
-    rest.extend_from_slice(tail);
-    Ok(())
-}
 
-/// Like [`raw`] for zeros: only those that complete a block are bytes.
-fn raw_hole(
-    canvas: &mut Canvas<'_>,
-    at: &mut u64,
-    rest: &mut Vec<u8>,
-    length: u64,
-) -> Result<(), Error> {
-    let begun = at.saturating_add(rest.len() as u64);
-    canvas.grow(begun.saturating_add(length))?;
-    let block = BLOCK as u64;
-    let head = length.min((block - begun % block) % block);
-    let zeros = |count: u64| {
-        usize::try_from(count)
-            .ok()
-            .and_then(|count| ZEROS.get(..count))
-    };
-    raw(canvas, at, rest, zeros(head).unwrap_or_default())?;
-    let tail = (length - head) % block;
-    let whole = length - head - tail;
-    *at = at.saturating_add(whole);
-    raw(canvas, at, rest, zeros(tail).unwrap_or_default())
-}
+    /// Like [`Self::put`] for zeros: only those that complete a block are bytes.
+    fn hole(&mut self, length: u64) -> Result<(), Error> {
+        let begun = self.at.saturating_add(self.rest.len() as u64);
+        self.canvas.grow(begun.saturating_add(length))?;
+        let block = BLOCK as u64;
+        let head = length.min((block - begun % block) % block);
+        let zeros = |count: u64| {
+            let count = usize::try_from(count).ok();
+            count
+                .and_then(|count| ZEROS.get(..count))
+                .unwrap_or_default()
+        };
+        self.put(zeros(head))?;
+        let tail = (length - head) % block;
+        let whole = length - head - tail;
+        self.at = self.at.saturating_add(whole);
+        self.put(zeros(tail))
+    }
 
-fn flush(canvas: &mut Canvas<'_>, at: &mut u64, rest: &mut Vec<u8>) -> Result<(), Error> {
-    canvas.put(*at, rest)?;
-    *at += rest.len() as u64;
-    rest.clear();
-    Ok(())
-}
-
-/// Whether a disk of this size fits, for callers that know it in advance.
-pub fn check_size(sink: &dyn Sink, size: u64) -> Result<(), Error> {
-    fits(sink, size)
+    fn flush(&mut self) -> Result<(), Error> {
+        self.canvas.put(self.at, &self.rest)?;
+        self.at += self.rest.len() as u64;
+        self.rest.clear();
+        Ok(())
+    }
 }

@@ -35,7 +35,7 @@ mod unpack;
 pub use content::ContentHash;
 pub use error::Error;
 pub use folder::{Folder, FolderLimits};
-pub use image::{Format, check_size};
+pub use image::Format;
 pub use import::{
     Checkpoint, Contents, Extract, Imported, Layer, Options, Source, Watch, extract, import,
 };

@@ -11,7 +11,7 @@
 //! inside a stream shares the memory of the outer one ([`Windows`]).
 //!
 //! A decoder cannot be stored in the middle of a stream. Between two gzip members or zstd frames it has
-//! no state: these places are reported ([`Step::Boundary`]), and an import can be resumed there.
+//! no state: these places are reported ([`UnpackStep::Boundary`]), and an import can be resumed there.
 
 #[cfg(test)]
 mod tests;
@@ -218,7 +218,7 @@ impl Packing {
 
 /// The state of a stream after some input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum UnpackStep {
     /// All input was consumed.
     More,
     /// The decoder has no state: another one could resume here.
@@ -379,14 +379,18 @@ impl Unpacker {
     }
 
     /// Processes input, which is advanced by the consumed bytes, and passes the output to `out`.
-    pub(crate) fn feed(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<Step, Error> {
+    pub(crate) fn feed(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut dyn Out,
+    ) -> Result<UnpackStep, Error> {
         if let Decoder::Unknown(head) = &mut self.decoder {
             let missing = MAGIC.saturating_sub(head.len()).min(input.len());
             let (part, rest) = input.split_at(missing);
             head.extend_from_slice(part);
             *input = rest;
             if head.len() < MAGIC {
-                return Ok(Step::More);
+                return Ok(UnpackStep::More);
             }
             let head = std::mem::take(head);
             self.start(Packing::of(&head))?;
@@ -396,7 +400,7 @@ impl Unpacker {
         self.decode(input, out)
     }
 
-    fn decode(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<Step, Error> {
+    fn decode(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<UnpackStep, Error> {
         if self.chunk.is_empty() {
             self.chunk = vec![0; CHUNK];
         }
@@ -410,7 +414,7 @@ impl Unpacker {
                 }
                 out.give(&mut self.chunk, part.len())?;
             }
-            return Ok(Step::Boundary);
+            return Ok(UnpackStep::Boundary);
         }
         loop {
             let (used, made, boundary) = self.step(input)?;
@@ -422,11 +426,11 @@ impl Unpacker {
                 out.give(&mut self.chunk, made)?;
             }
             if boundary {
-                return Ok(Step::Boundary);
+                return Ok(UnpackStep::Boundary);
             }
             // After a full chunk the decoder may have more output.
             if input.is_empty() && made < CHUNK {
-                return Ok(Step::More);
+                return Ok(UnpackStep::More);
             }
             if used == 0 && made == 0 {
                 return Err(self.broken("it does not go on").into());

@@ -4,44 +4,18 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oci::Cause;
-use platform::choose::PlatformMismatch;
-use platform::{DocumentError, NoMatch};
+use golden_images::cdi::failure::Failure;
+use oci::{Cause, resolve};
+use platform::NoMatch;
 
 pub use golden_images::cdi::failure::Reason;
 
 /// Why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The registry request failed.
+    /// The image could not be resolved, or a file could not be requested.
     #[error(transparent)]
-    Registry(#[from] oci::Error),
-    /// A document of the image is malformed.
-    #[error("reading {what} of {image}")]
-    Document {
-        /// The digest of the document.
-        what: String,
-        /// The image.
-        image: String,
-        /// The parse error.
-        source: DocumentError,
-    },
-    /// The image has no manifest for the architecture.
-    #[error("importing {image}")]
-    NoMatch {
-        /// The image.
-        image: String,
-        /// The requested platform, and those that exist.
-        source: Box<NoMatch>,
-    },
-    /// Index and config name different platforms.
-    #[error("importing {image}")]
-    Platform {
-        /// The image.
-        image: String,
-        /// The two platforms.
-        source: Box<PlatformMismatch>,
-    },
+    Resolve(#[from] resolve::Error),
     /// The image is a bootc image, which has to be converted to a disk first.
     #[error(
         "importing {image}: bootc image detected: {label}; convert it to a disk first, a container disk is expected"
@@ -120,24 +94,27 @@ pub enum Error {
     },
 }
 
+impl From<oci::Error> for Error {
+    fn from(error: oci::Error) -> Self {
+        Self::Resolve(error.into())
+    }
+}
+
 impl Error {
+    /// The failure as reason and message for conditions.
+    pub fn failure(&self) -> Failure {
+        Failure::new(self.reason(), oci::error_chain(self))
+    }
+
     /// The reason for conditions and metrics.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Registry(error) => of_registry(error),
-            Self::NoMatch { source, .. } => match &**source {
-                NoMatch::Empty { .. } | NoMatch::NotFound { .. } => Reason::ArchitectureNotFound,
-                NoMatch::NotAnIndex { .. } => Reason::NotAnIndex,
-                NoMatch::NotAnImage { .. } => Reason::NoDisk,
-                NoMatch::Unavailable { .. } => Reason::ImageNotFound,
-                NoMatch::TooMuch { .. } => Reason::ImportFailed,
-            },
-            Self::Platform { .. } | Self::Architecture { .. } => Reason::ArchitectureMismatch,
+            Self::Resolve(error) => of_resolution(error),
+            Self::Architecture { .. } => Reason::ArchitectureMismatch,
             Self::Bootable { .. } => Reason::BootableContainer,
             Self::Disk { source, .. } => of_disk(source),
             Self::File { source, .. } if is_full(source) => Reason::TooSmall,
-            Self::Document { .. }
-            | Self::Exists { .. }
+            Self::Exists { .. }
             | Self::Target { .. }
             | Self::Busy { .. }
             | Self::File { .. }
@@ -149,7 +126,7 @@ impl Error {
     /// The registry error behind this one, if any.
     fn registry(&self) -> Option<&oci::Error> {
         match self {
-            Self::Registry(error) => Some(error),
+            Self::Resolve(error) => error.registry(),
             Self::Disk { source, .. } => match &**source {
                 disk::Error::Read { source, .. } => oci::Error::of_io(source),
                 _ => None,
@@ -183,6 +160,21 @@ fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+fn of_resolution(error: &resolve::Error) -> Reason {
+    match error {
+        resolve::Error::Registry(error) => of_registry(error),
+        resolve::Error::NoMatch { source, .. } => match &**source {
+            NoMatch::Empty { .. } | NoMatch::NotFound { .. } => Reason::ArchitectureNotFound,
+            NoMatch::NotAnIndex { .. } => Reason::NotAnIndex,
+            NoMatch::NotAnImage { .. } => Reason::NoDisk,
+            NoMatch::Unavailable { .. } => Reason::ImageNotFound,
+            NoMatch::TooMuch { .. } => Reason::ImportFailed,
+        },
+        resolve::Error::Platform { .. } => Reason::ArchitectureMismatch,
+        resolve::Error::Document { .. } => Reason::ImportFailed,
+    }
 }
 
 fn of_registry(error: &oci::Error) -> Reason {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use disk::{Folder, FolderLimits, Limits};
 use oci::Image;
+use oci::resolve::{Chosen, choose};
 use tokio::runtime::Handle;
 
-use crate::choose::{Chosen, choose};
 use crate::error::Error;
 
 /// Limits: release payloads have about a thousand files and ten megabytes.

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use disk::{Checkpoint, Contents, FileSink, Layer, Progress, Sniffed};
+use oci::resolve::{Chosen, OS, choose};
 use oci::{Client, Image, Keyring, WebFile};
 use platform::{Descriptor, Digest, Platform, Source};
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::choose::{Chosen, OS, choose, malformed};
 use crate::error::Error;
 use crate::mounted::{self, Mounted};
 use crate::target::{self, Target};
@@ -236,9 +236,7 @@ async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
 /// The layers for `disk`, base first.
 fn layers(name: &str, chosen: &Chosen) -> Result<Vec<Layer>, Error> {
     Ok(chosen
-        .manifest
-        .layers_of(&chosen.config)
-        .map_err(|source| malformed(name, &chosen.digest, source))?
+        .layers(name)?
         .map(|(layer, diff_id)| Layer {
             digest: layer.digest.clone(),
             is_verified: true,

@@ -3,47 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use disk::FileSink;
 use golden_images::cdi::data_volume::Report;
-use golden_images::cdi::failure::Failure;
 use golden_images::cdi::outcome::labels_of;
-use oci::{Client, Image, Keyring};
-use platform::{Source, known_architecture};
+use oci::resolve::Chosen;
 
-use crate::choose::Chosen;
 use crate::error::Error;
 use crate::import::Imported;
-use crate::inspect::platforms;
 
-impl Error {
-    /// The failure as reason and message for conditions.
-    pub fn failure(&self) -> Failure {
-        Failure::new(self.reason(), told(self))
-    }
-}
-
-/// An error and its causes in one sentence; a cause that the message already contains is not repeated.
-pub fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        source = cause.source();
-    }
-    text
-}
-
-impl Chosen {
-    /// The labels the image sets on its volume.
-    pub fn labels(&self) -> BTreeMap<String, String> {
-        labels_of(self.config.env.iter().map(String::as_str))
-    }
+/// The labels an image sets on its volume.
+pub fn volume_labels(chosen: &Chosen) -> BTreeMap<String, String> {
+    labels_of(chosen.config.env.iter().map(String::as_str))
 }
 
 impl Imported {
@@ -56,29 +27,6 @@ impl Imported {
             labels,
         }
     }
-}
-
-/// The architecture to import if none is requested: that of an image for a single architecture, else
-/// that of this host, as CDI does. A file does not state one.
-pub async fn usual_architecture(
-    source: &Source,
-    client: &Client,
-    keyring: &Arc<Keyring>,
-) -> Result<String, Error> {
-    if !matches!(source, Source::Web(_)) {
-        let image = Image::open(source, client, Arc::clone(keyring)).await?;
-        let found = platforms(&image, &source.to_string()).await?;
-        if let [only] = found.platforms.as_slice() {
-            return Ok(only.platform.architecture.clone());
-        }
-    }
-    Ok(own_architecture().to_owned())
-}
-
-/// The architecture of this host.
-pub fn own_architecture() -> &'static str {
-    let own = std::env::consts::ARCH;
-    known_architecture(own).unwrap_or(own)
 }
 
 /// The architectures a disk boots on; empty if it has no recognised boot loader. The file must not

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use oci::{Cause, Client, Operation, Roots, Routes, Settings};
+use oci::{Cause, Client, Operation, Roots, Routes, Settings, resolve};
 use platform::{NoMatch, Platform, Unfit};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -42,10 +42,10 @@ fn read(source: io::Error) -> Error {
 }
 
 fn no_match(source: NoMatch) -> Error {
-    Error::NoMatch {
+    Error::from(resolve::Error::NoMatch {
         image: "x:1".to_owned(),
         source: source.into(),
-    }
+    })
 }
 
 fn wanted() -> Platform {

@@ -4,10 +4,10 @@
 //! -> single-flight -> authentication and retries -> verification. Cached content is bound to the
 //! credential it was read with: it is never returned for another one.
 
-mod ask;
 mod blob;
 mod manifest;
 mod refusal;
+mod request;
 mod web;
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub enum Freshness {
     Usual,
     /// As old as this.
     Within(Duration),
-    /// The registry is asked.
+    /// The registry is contacted.
     Now,
 }
 
@@ -198,14 +198,9 @@ impl Client {
         let inner = &self.inner;
         let request = DocumentRequest::new(Operation::Manifest, reference, freshness);
         let known = |candidate: &Candidate| inner.known(candidate, reference, freshness);
+        let fetch = |inner: Arc<Inner>, candidate| inner.read(candidate, reference.clone()).boxed();
         inner
-            .answer(
-                &request,
-                keyring,
-                known,
-                &inner.reading,
-                |inner, candidate| inner.read(candidate, reference.clone()).boxed(),
-            )
+            .answer(&request, keyring, known, &inner.reading, fetch)
             .await
     }
 
@@ -242,14 +237,10 @@ impl Client {
             let tag = inner.fresh_tag(candidate, &request.name, freshness)?;
             Some(tag.digest)
         };
+        let fetch =
+            |inner: Arc<Inner>, candidate| inner.digest_of(candidate, reference.clone()).boxed();
         inner
-            .answer(
-                &request,
-                keyring,
-                known,
-                &inner.checking,
-                |inner, candidate| inner.digest_of(candidate, reference.clone()).boxed(),
-            )
+            .answer(&request, keyring, known, &inner.checking, fetch)
             .await
     }
 
@@ -272,14 +263,10 @@ impl Client {
         }
         let request = DocumentRequest::new(operation, &pinned, Freshness::Usual);
         let known = |candidate: &Candidate| inner.cached_document(candidate, digest);
+        let fetch =
+            |inner: Arc<Inner>, candidate| inner.read_blob(candidate, digest.clone(), size).boxed();
         inner
-            .answer(
-                &request,
-                keyring,
-                known,
-                &inner.reading,
-                |inner, candidate| inner.read_blob(candidate, digest.clone(), size).boxed(),
-            )
+            .answer(&request, keyring, known, &inner.reading, fetch)
             .await
     }
 
@@ -386,7 +373,7 @@ impl Inner {
         keyring: &Keyring,
         known: impl Fn(&Candidate) -> Option<T>,
         flights: &Flights<DocumentKey, Result<T, Cause>>,
-        ask: impl Fn(Arc<Self>, Candidate) -> BoxFuture<'static, Result<T, Cause>>,
+        fetch: impl Fn(Arc<Self>, Candidate) -> BoxFuture<'static, Result<T, Cause>>,
     ) -> Result<T, Error> {
         let DocumentRequest {
             operation,
@@ -408,8 +395,8 @@ impl Inner {
             let result = if let Some(cause) = self.recent_failure(&wanted, freshness) {
                 Err(cause)
             } else {
-                let ask = || ask(Arc::clone(self), candidate.clone());
-                flights.join(wanted.clone(), ask).await
+                let fetch = || fetch(Arc::clone(self), candidate.clone());
+                flights.join(wanted.clone(), fetch).await
             };
             match result {
                 Ok(found) => return Ok(found),

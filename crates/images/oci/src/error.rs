@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use platform::Digest;
+use platform::{Digest, Mismatch};
 
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ impl fmt::Display for Operation {
 
 /// The step that timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum TimeoutStage {
     /// Connecting, with TLS.
     Connect,
     /// From the request to the response headers.
@@ -52,7 +52,7 @@ pub enum Step {
     Body,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for TimeoutStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "no connection",
@@ -116,7 +116,7 @@ pub enum Cause {
     #[error("{step} within {} ms", after.as_millis())]
     Timeout {
         /// The step that timed out.
-        step: Step,
+        step: TimeoutStage,
         /// The timeout.
         after: Duration,
     },
@@ -222,6 +222,12 @@ impl Error {
     }
 }
 
+impl From<Mismatch> for Cause {
+    fn from(Mismatch { expected, actual }: Mismatch) -> Self {
+        Self::DigestMismatch { expected, actual }
+    }
+}
+
 impl Cause {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
@@ -250,6 +256,21 @@ impl Cause {
     }
 }
 
+/// An error and its causes in one sentence; a cause that the message already contains is not repeated.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// The longest server message included in errors.
 const MAX_MESSAGE_CHARS: usize = 200;
 
@@ -275,4 +296,31 @@ pub(crate) fn clean(text: &str, secrets: &[&str]) -> String {
         }
     }
     out.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Caused {
+        text: &'static str,
+        source: Cause,
+    }
+
+    #[test]
+    fn causes_are_printed_once() {
+        let caused = |text| Caused {
+            text,
+            source: Cause::Blocked("x".to_owned()),
+        };
+        let blocked = "blocked by the registry configuration: x";
+        assert_eq!(
+            error_chain(&caused("pulling")),
+            format!("pulling: {blocked}")
+        );
+        let repeated = caused("pulling: blocked by the registry configuration: x");
+        assert_eq!(error_chain(&repeated), format!("pulling: {blocked}"));
+    }
 }

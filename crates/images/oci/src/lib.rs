@@ -23,6 +23,7 @@
 //! | [`Keyring`] | credentials, by the rules of the kubelet |
 //! | [`Routes`], [`mirrors`] | endpoints: `registries.conf`, `hosts.toml`, OpenShift's objects |
 //! | [`BlobStore`] | blobs in a folder: complete and verified, or absent; resumable downloads |
+//! | [`resolve`] | the manifest that a platform gets from an image, and the platforms of an image |
 //! | [`Error`] | failures, with a reason for conditions |
 //!
 //! Users name registries, so they are untrusted: all responses are bounded and verified, credentials go
@@ -46,6 +47,7 @@ pub mod fuzz;
 mod image;
 mod keyed_locks;
 pub mod mirrors;
+pub mod resolve;
 mod secret;
 mod settings;
 mod store;
@@ -55,7 +57,7 @@ mod trust;
 pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
 pub use counts::Counts;
 pub use credentials::{Credential, CredentialError, CredentialId, Keyring, Origin};
-pub use error::{Cause, Error, Operation, Step};
+pub use error::{Cause, Error, Operation, TimeoutStage, error_chain};
 pub use image::{BlobReader, Image};
 pub use keyed_locks::KeyedLocks;
 pub use mirrors::{Endpoint, Hosts, MirrorError, Registries, Routes, Security};

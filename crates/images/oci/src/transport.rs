@@ -26,7 +26,7 @@ use url::Url;
 use crate::auth::{check_literal, origin};
 use crate::connector::GuardedConnector;
 use crate::counts::Counts;
-use crate::error::{Cause, Operation, Step};
+use crate::error::{Cause, Operation, TimeoutStage};
 use crate::settings::Settings;
 use crate::trust::Tls;
 
@@ -135,7 +135,7 @@ impl Transport {
         let response = timeout(wait, client.request(request))
             .await
             .map_err(|_| Cause::Timeout {
-                step: Step::Headers,
+                step: TimeoutStage::Headers,
                 after: wait,
             })?
             .map_err(|error| self.explain(&error))?;
@@ -176,7 +176,7 @@ impl Transport {
             if inner.is::<ConnectTimeout>() {
                 let after = self.settings.connect_timeout;
                 return Cause::Timeout {
-                    step: Step::Connect,
+                    step: TimeoutStage::Connect,
                     after,
                 };
             }
@@ -335,7 +335,7 @@ impl Answer {
                 timeout(self.stall, self.body.frame())
                     .await
                     .map_err(|_| Cause::Timeout {
-                        step: Step::Body,
+                        step: TimeoutStage::Body,
                         after: self.stall,
                     })?;
             match frame {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use oci::{
     Cause, Client, Credential, Error, Freshness, Keyring, Registries, Roots, Routes, Secret,
-    Settings, Step,
+    Settings, TimeoutStage,
 };
 use platform::{Digest, Reference};
 use rstest::rstest;
@@ -227,7 +227,7 @@ async fn stalled_handshake_times_out() {
         matches!(
             error.cause,
             Cause::Timeout {
-                step: Step::Connect,
+                step: TimeoutStage::Connect,
                 ..
             }
         ),

@@ -9,11 +9,11 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::digest::common::hazmat::SerializableState as _;
 use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::excerpt::excerpt;
+use crate::text::serde_as_text;
 
 /// The hash algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -206,18 +206,7 @@ impl fmt::Display for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+serde_as_text!(Digest);
 
 /// Hashes content incrementally.
 #[derive(Debug, Clone)]

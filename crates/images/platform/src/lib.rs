@@ -23,6 +23,7 @@ pub mod media;
 mod platform;
 pub mod reference;
 pub mod source;
+mod text;
 pub mod windows;
 
 pub use addresses::{AddressClass, AddressPolicy, AddressRange, ForbiddenAddress};

@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::platform::{NormalisedPlatform, Platform};
 use crate::windows::{Isolation, Version};
-use fallback::Step;
+use fallback::FallbackPlatform;
 
 /// A feature Windows images may require, and every host has.
 const WIN32K: &str = "win32k";
@@ -27,9 +27,7 @@ pub struct Matcher {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
     /// One of these, best first.
-    Steps(Vec<Step>, Isolation),
-    /// This operating system; this architecture before others.
-    AnyArchitecture,
+    Steps(Vec<FallbackPlatform>, Isolation),
     /// This architecture in any variant.
     AnyVariant,
 }
@@ -100,7 +98,7 @@ impl Matcher {
         let wanted = node.normalised();
         // containerd supports no other architectures on Windows.
         let steps = if wanted.os == "windows" {
-            vec![Step::of(&wanted)]
+            vec![FallbackPlatform::of(&wanted)]
         } else {
             fallback::steps(&wanted)
         };
@@ -113,18 +111,10 @@ impl Matcher {
     /// One platform exactly (`OnlyStrict`): neither older variants nor 32-bit architectures.
     pub fn exact(platform: &Platform) -> Self {
         let wanted = platform.normalised();
-        let steps = vec![Step::of(&wanted)];
+        let steps = vec![FallbackPlatform::of(&wanted)];
         Self {
             wanted,
             rule: Rule::Steps(steps, Isolation::Process),
-        }
-    }
-
-    /// An operating system on any architecture (`OnlyOS`), that of the platform first.
-    pub fn any_architecture(platform: &Platform) -> Self {
-        Self {
-            wanted: platform.normalised(),
-            rule: Rule::AnyArchitecture,
         }
     }
 
@@ -158,10 +148,6 @@ impl Matcher {
         }
         let (step, isolation) = match &self.rule {
             Rule::Steps(steps, isolation) => (place(steps, image)?, *isolation),
-            Rule::AnyArchitecture => {
-                let same = Step::of(&self.wanted).is(image);
-                (usize::from(!same), Isolation::Process)
-            }
             Rule::AnyVariant if image.architecture == self.wanted.architecture => {
                 (fallback::demand(image), Isolation::Process)
             }
@@ -218,7 +204,7 @@ impl Matcher {
 }
 
 /// The position of an image in the list.
-fn place(steps: &[Step], image: &Platform) -> Result<usize, Unfit> {
+fn place(steps: &[FallbackPlatform], image: &Platform) -> Result<usize, Unfit> {
     steps.iter().position(|step| step.is(image)).ok_or_else(|| {
         if steps
             .iter()

@@ -72,16 +72,6 @@ impl Platform {
         self
     }
 
-    /// The same with features of the operating system.
-    #[must_use]
-    pub fn with_os_features<I: Into<String>>(
-        mut self,
-        features: impl IntoIterator<Item = I>,
-    ) -> Self {
-        self.os_features = features.into_iter().map(Into::into).collect();
-        self
-    }
-
     /// The normal form, for repeated comparison.
     pub fn meant(&self) -> NormalisedPlatform {
         NormalisedPlatform(self.normalised())

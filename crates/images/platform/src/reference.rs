@@ -15,10 +15,9 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use crate::digest::{Digest, DigestError};
 use crate::excerpt::excerpt;
+use crate::text::serde_as_text;
 
 pub use host::Host;
 pub use parts::{Repository, Tag};
@@ -83,6 +82,28 @@ pub enum ReferenceError {
         #[source]
         source: DigestError,
     },
+}
+
+impl ReferenceError {
+    fn malformed(whole: &str, part: Part, value: &str) -> Self {
+        Self::Malformed {
+            text: excerpt(whole),
+            part,
+            value: excerpt(value),
+        }
+    }
+
+    fn check_length(whole: &str, part: Part, found: usize, most: usize) -> Result<(), Self> {
+        if found <= most {
+            return Ok(());
+        }
+        Err(Self::TooLong {
+            text: excerpt(whole),
+            part,
+            found,
+            most,
+        })
+    }
 }
 
 /// A part of a reference.
@@ -219,26 +240,6 @@ impl Reference {
             version: self.version.clone(),
         }
     }
-
-    /// The familiar name: without `docker.io` and `library/`, with tag and digest.
-    pub fn familiar(&self) -> String {
-        let repository = self.repository.as_str();
-        let short = if !self.host.is_docker_hub() {
-            return self.to_string();
-        } else if let Some(name) = repository.strip_prefix(OFFICIAL)
-            && !name.contains('/')
-        {
-            name
-        } else {
-            repository
-        };
-        let text = format!("{short}{}", self.version);
-        // `localhost/x` of Docker Hub and the like would be parsed as another registry.
-        match text.parse() {
-            Ok(again) if *self == again => text,
-            _ => self.to_string(),
-        }
-    }
 }
 
 /// Docker Hub's namespace of official images.
@@ -248,14 +249,7 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        if text.len() > MAX_LENGTH {
-            return Err(ReferenceError::TooLong {
-                text: excerpt(text),
-                part: Part::Whole,
-                found: text.len(),
-                most: MAX_LENGTH,
-            });
-        }
+        ReferenceError::check_length(text, Part::Whole, text.len(), MAX_LENGTH)?;
         if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(ReferenceError::Id {
                 text: excerpt(text),
@@ -337,15 +331,4 @@ impl fmt::Display for Reference {
     }
 }
 
-impl Serialize for Reference {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Reference {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+serde_as_text!(Reference);

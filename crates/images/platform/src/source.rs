@@ -19,11 +19,10 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use crate::digest::{Digest, DigestError};
 use crate::excerpt::excerpt;
 use crate::reference::{Reference, ReferenceError};
+use crate::text::serde_as_text;
 
 pub use address::Address;
 pub use pick::{PickError, Picked};
@@ -258,15 +257,4 @@ impl fmt::Display for Layout {
     }
 }
 
-impl Serialize for Source {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Source {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+serde_as_text!(Source);

@@ -18,8 +18,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = false, disable_help_subcommand = false)]
 pub(crate) struct Arguments {
-    /// Increase log verbosity on standard error: once for info, twice for debug, three times for
-    /// trace. The environment variable RUST_LOG filters by module instead.
+    /// Increase log verbosity: -v for info, -vv for debug, -vvv for trace. To filter by module, set
+    /// the environment variable RUST_LOG instead.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 
@@ -71,8 +71,8 @@ impl Command {
     /// The log settings of this command.
     pub(crate) fn log(&self) -> LogArguments {
         match self {
-            Self::Run(arguments) => arguments.log.clone(),
-            Self::Webhook(arguments) => arguments.log.clone(),
+            Self::Run(arguments) => arguments.service.log.clone(),
+            Self::Webhook(arguments) => arguments.service.log.clone(),
             _ => LogArguments::default(),
         }
     }
@@ -80,8 +80,8 @@ impl Command {
     /// The trace export settings of this command.
     pub(crate) fn traces(&self) -> TraceArguments {
         match self {
-            Self::Run(arguments) => arguments.traces.clone(),
-            Self::Webhook(arguments) => arguments.traces.clone(),
+            Self::Run(arguments) => arguments.service.traces.clone(),
+            Self::Webhook(arguments) => arguments.service.traces.clone(),
             Self::Importer(arguments) => arguments.traces.clone(),
             _ => TraceArguments::default(),
         }

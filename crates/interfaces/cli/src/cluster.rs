@@ -1,21 +1,34 @@
 //! The cluster a command connects to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::util::MapRequestLayer;
+
+use crate::otlp;
+
+/// Client configuration of a kubeconfig file.
+pub(crate) async fn config_at(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
+    let what = || format!("reading the kubeconfig {}", path.display());
+    let kubeconfig = Kubeconfig::read_from(path).with_context(what)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
+    config.with_context(what)
+}
 
 /// Connection flags, named as in kubectl.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
-    /// The kubeconfig to use.
+    /// Path to the kubeconfig file.
     /// [default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod]
     #[arg(long, value_name = "PATH", env = "MEDLEY_KUBECONFIG", global = true)]
     kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig to use.
+    /// Name of the kubeconfig context.
+    /// [default: the current context]
     #[arg(long, value_name = "NAME", env = "MEDLEY_CONTEXT", global = true)]
     context: Option<String>,
 }
@@ -23,7 +36,7 @@ pub(crate) struct ClusterArguments {
 impl ClusterArguments {
     /// A client for the cluster.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        Client::try_from(self.config().await?).context("creating a client for the cluster")
+        client(self.config().await?)
     }
 
     /// Client configuration of the cluster, with credentials.
@@ -33,13 +46,7 @@ impl ClusterArguments {
             ..KubeConfigOptions::default()
         };
         match (&self.kubeconfig, &self.context) {
-            (Some(path), _) => {
-                let what = || format!("reading the kubeconfig {}", path.display());
-                let kubeconfig = Kubeconfig::read_from(path).with_context(what)?;
-                Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .with_context(what)
-            }
+            (Some(path), _) => config_at(path, &options).await,
             (None, Some(_)) => Config::from_kubeconfig(&options)
                 .await
                 .context("reading the kubeconfig"),
@@ -48,4 +55,11 @@ impl ClusterArguments {
                 .context("finding a cluster; name one with --kubeconfig PATH or $KUBECONFIG"),
         }
     }
+}
+
+/// A client whose requests are part of the current trace.
+pub(crate) fn client(config: Config) -> anyhow::Result<Client> {
+    let builder = ClientBuilder::try_from(config).context("creating a client for the cluster")?;
+    let traced = MapRequestLayer::new(otlp::propagate);
+    Ok(builder.with_layer(&traced).build())
 }

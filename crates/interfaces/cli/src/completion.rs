@@ -10,14 +10,14 @@ use crate::exit;
 /// kubectl runs a program of this name to complete the plugin's command line.
 pub(crate) const KUBECTL: &str = "kubectl_complete-medley";
 
-/// Print the completion script of a shell.
+/// Print the completion script for a shell.
 ///
-/// For bash, `source <(medley completion bash)` completes commands and flags in the current shell.
-/// Completion of `kubectl medley` needs no script: kubectl runs kubectl_complete-medley from the
-/// PATH, a link to this program.
+/// For bash, `source <(medley completion bash)` enables completion in the current shell. `kubectl
+/// medley` needs no script: kubectl runs kubectl_complete-medley, which has to be a link to this
+/// program on the PATH.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The shell.
+    /// Shell to print the script for.
     #[arg(value_enum)]
     shell: Shell,
 }

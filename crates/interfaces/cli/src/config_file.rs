@@ -26,8 +26,8 @@ const NEVER: [&str; 4] = ["config", "help", "verbose", "version"];
 /// The `--config` flag.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArguments {
-    /// A YAML file with values for flags that are not set on the command line or in the
-    /// environment, by flag name: `controllers: [governance, release]`.
+    /// YAML file with values of flags by name, such as `controllers: [governance, release]`. The
+    /// command line and environment variables take precedence.
     #[arg(id = ID, long = "config", value_name = "FILE", env = VARIABLE)]
     config: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ fn flags(text: &str, command: &Command, given: &ArgMatches) -> anyhow::Result<Ve
     let settings: BTreeMap<String, Value> = if text.trim().is_empty() {
         BTreeMap::new()
     } else {
-        serde_saphyr::from_str(text).context("expected names of flags with their values")?
+        serde_saphyr::from_str(text).context("expected a map of flag names to values")?
     };
     let mut flags = Vec::new();
     for (name, value) in settings {
@@ -82,7 +82,7 @@ fn flags(text: &str, command: &Command, given: &ArgMatches) -> anyhow::Result<Ve
             let mut known: Vec<&str> = accepted(command).filter_map(Arg::get_long).collect();
             known.sort_unstable();
             bail!(
-                "there is no setting {name:?}; there are: {}",
+                "unknown setting {name:?}; expected one of: {}",
                 known.join(", ")
             );
         };

@@ -5,25 +5,25 @@ use std::net::SocketAddr;
 use ::console::{Console, Options};
 use anyhow::Context as _;
 use clap::Args;
-use kube::{Client, Config};
+use kube::Config;
 use platform::AddressPolicy;
 use tokio::net::TcpListener;
 
-use crate::cluster::ClusterArguments;
+use crate::cluster::{self, ClusterArguments};
 use crate::images::registry::AddressArguments;
 use crate::{exit, host, process, version};
 
-/// Open the web console with your own permissions: prints a sign-in link.
+/// Run the web console locally, with your own permissions, and print a sign-in link.
 ///
-/// The console runs in this process with the credentials of your kubeconfig, and stops with it.
-/// Nothing is installed in the cluster. The link works once, and for ten minutes.
+/// The console uses the credentials of your kubeconfig and installs nothing in the cluster. It stops
+/// when you press Ctrl-C. The link works once, within ten minutes.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Address to listen on; port 0 takes any free port.
+    /// Address to listen on; port 0 chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 
-    /// The namespace of the operator, where the history of plans is kept.
+    /// Namespace of the operator, which keeps the history of plans there.
     #[arg(long, value_name = "NAME", default_value = "medley-system")]
     history_namespace: String,
 
@@ -39,8 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let stop = process::stop_signal()?;
         let config = arguments.cluster.config().await?;
-        let client =
-            Client::try_from(config.clone()).context("creating a client for the cluster")?;
+        let client = cluster::client(config.clone())?;
         let (listener, url) = listen(arguments.listen, "--listen").await?;
         let console = Console::new(options(
             config,
@@ -49,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ));
         let link = console.link(client);
         exit::print(&format!(
-            "Open this link; it signs you in once, within {} minutes:\n\n  {url}{link}\n\nCtrl-C ends the console.\n",
+            "Open this link; it signs you in once, within {} minutes:\n\n  {url}{link}\n\nPress Ctrl-C to stop the console.\n",
             Console::link_lifetime().as_secs() / 60
         ))?;
         console.serve(listener, None, stop).await;

@@ -6,13 +6,12 @@ mod objects;
 mod vms;
 mod what_if;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-pub(crate) use objects::CpuView;
+pub(crate) use objects::view;
 pub(crate) use vms::state;
 
-/// Show the CPU models of the nodes, which model virtual machines get and why, and what would
-/// change it.
+/// Show the CPU models of nodes and virtual machines, and explain how they are chosen.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CpuArguments {
@@ -28,15 +27,6 @@ enum Command {
     Explain(explain::Arguments),
     Vms(vms::Arguments),
     WhatIf(what_if::Arguments),
-}
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Wide,
-    Json,
-    Yaml,
-    Name,
 }
 
 /// Runs `medley cpu ...`.

@@ -5,59 +5,57 @@ use std::path::PathBuf;
 use ::cri::{Backend, Handlers, Listening, Options, Service, path_of};
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use machinery::quantity::Quantity;
 use platform::{AddressRange, Platform, Reference};
 
 use crate::images::registry::{AddressArguments, RegistryArguments};
+use crate::read::bytes;
 use crate::{exit, process};
 
-/// Serve images to a kubelet, separately for each runtime handler (CRI v1 ImageService).
+/// Serve the CRI v1 ImageService to a kubelet, with separate images for each runtime handler.
 ///
-/// For the kubelet's --image-service-endpoint. A name pulled for two handlers gives two images,
-/// each of the platform that its handler runs. Handlers are configured as in containerd
-/// (plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform) or in a shorter form
-/// ([handlers.NAME] platform = "windows(10.0.20348)/amd64"). Without a configuration there is the
-/// default handler, for the platform of this host. With --backend, handlers that are not configured
-/// and all other services are forwarded to an existing runtime. Prints `ready` when it serves.
-/// Stops on Ctrl-C and SIGTERM; an interrupted pull resumes when it is requested again.
+/// Point the kubelet's --image-service-endpoint to it. An image name that is pulled for two handlers
+/// results in two images, each for the platform that its handler runs. Configure handlers as in
+/// containerd (plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform) or in a shorter
+/// form ([handlers.NAME] platform = "windows(10.0.20348)/amd64"). Without a configuration, there is
+/// only the default handler, for the platform of this host. With --backend, requests for other
+/// handlers and for all other services are forwarded to an existing runtime. Prints `ready` once it
+/// serves, and stops on Ctrl-C and SIGTERM; an interrupted pull resumes when the kubelet requests it
+/// again.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The socket: unix:///PATH or a path. Only its owner may connect.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "unix:///run/medley/cri.sock"
-    )]
+    /// Socket to listen on: unix:///PATH or a path. Only its owner may connect.
+    #[arg(long, value_name = "ADDR")]
+    #[arg(default_value = "unix:///run/medley/cri.sock")]
     listen: String,
 
-    /// The directory for images, created if missing.
+    /// Directory for images, created if missing.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/medley/cri")]
     root: PathBuf,
 
-    /// Handlers and their platforms, in TOML: containerd's configuration, or the shorter form. Can
-    /// be repeated.
+    /// TOML file with handlers and their platforms: containerd's configuration, or the shorter form.
+    /// Can be repeated.
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 
-    /// The socket of a runtime that provides the handlers that are not configured here, and all
-    /// services but images: unix:///run/containerd/containerd.sock.
+    /// Socket of the runtime to forward all other requests to, such as
+    /// unix:///run/containerd/containerd.sock.
     #[arg(long, value_name = "ADDR")]
     backend: Option<String>,
 
-    /// The platform of this host, if detection is wrong: linux/arm64/v8.
+    /// Platform of this host, such as linux/arm64/v8.
+    /// [default: detected]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
 
     /// Size limit of the directory, such as 50Gi. Pulls that would exceed it fail.
-    #[arg(long, value_name = "SIZE")]
-    limit: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    limit: Option<u64>,
 
-    /// Maximum number of concurrent layer downloads, over all pulls.
+    /// Maximum number of concurrent layer downloads across all pulls.
     #[arg(long, value_name = "N", default_value_t = 6)]
     downloads: usize,
 
-    /// An image to report as pinned, so that the kubelet does not garbage-collect it, such as the
-    /// sandbox image. Can be repeated.
+    /// Image that the kubelet must not garbage-collect, such as the sandbox image. Can be repeated.
     #[arg(long, value_name = "IMAGE")]
     pin: Vec<String>,
 
@@ -75,7 +73,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         "--downloads 0: expected at least 1"
     );
     let path = path_of(&arguments.listen).context("--listen")?;
-    let limit = arguments.limit.as_deref().map(bytes).transpose()?;
     let handlers = handlers(arguments)?;
     // Pods name the images, so this guards against SSRF. Registries on the node itself are common
     // and stay reachable, as they are for containerd; the metadata service of the node does not.
@@ -94,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             handlers,
             client,
             keyring,
-            limit,
+            limit: arguments.limit,
             downloads: arguments.downloads,
             backend,
         })?;
@@ -109,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The configured handlers; without a backend there is always a default handler.
 fn handlers(arguments: &Arguments) -> anyhow::Result<Handlers> {
-    let own = Platform::new("linux", importer::own_architecture());
+    let own = Platform::new("linux", oci::resolve::own_architecture());
     let host = match &arguments.platform {
         Some(text) => Platform::parse_on(text, &own).context("--platform")?,
         None => own,
@@ -136,14 +133,4 @@ fn handlers(arguments: &Arguments) -> anyhow::Result<Handlers> {
         "--backend needs --config: without a handler of its own, this would only forward requests"
     );
     Ok(handlers)
-}
-
-/// A Kubernetes quantity in bytes.
-fn bytes(text: &str) -> anyhow::Result<u64> {
-    let expected = || format!("--limit {text:?}: expected bytes, such as 50Gi or 100G");
-    let quantity: Quantity = text.parse().with_context(expected)?;
-    u64::try_from(quantity.value())
-        .ok()
-        .filter(|bytes| *bytes > 0)
-        .with_context(expected)
 }

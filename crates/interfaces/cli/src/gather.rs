@@ -20,47 +20,43 @@ use machinery::time::parse_duration;
 use self::collect::{Limits, collect};
 use self::folder::Folder;
 use crate::cluster::ClusterArguments;
-use crate::governance::output::remark;
+use crate::output::remark;
 use crate::{args, exit, process};
 
 /// Output directory expected by `oc adm must-gather`.
 const MUST_GATHER: &str = "/must-gather";
 
-/// Collect a support bundle: objects, events, logs and conditions, without secrets.
+/// Collect a support bundle without secrets.
 ///
-/// Collects Medley's objects, the third-party objects that each controller reads, their events, the
-/// logs of the operator, versions, and the output of `medley status`. Secrets are not read. Values
-/// of ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations
-/// and the user data of virtual machines are redacted before anything is written; gather.json
-/// counts them by kind and rule. Objects that cannot be read are listed there, too, and do not stop
-/// the collection.
+/// Collects Medley's objects, the third-party objects that its controllers read, their events, the
+/// logs of the operator, versions, and the output of `medley status`. Secrets are not read. Values of
+/// ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations and the
+/// user data of virtual machines are redacted before anything is written; gather.json counts the
+/// redactions by kind and rule, and lists the objects that could not be read.
 ///
-/// Called as `gather`, it behaves as `oc adm must-gather --image` expects of /usr/bin/gather.
+/// Called as `gather`, the program behaves as `oc adm must-gather --image` expects of
+/// /usr/bin/gather.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The archive to write, a .tar.gz.
+    /// Archive to write, a .tar.gz.
     /// [default: medley-gather-TIME.tar.gz]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 
-    /// A directory to write to instead of an archive.
+    /// Directory to write to instead of an archive.
     #[arg(long, value_name = "DIR", conflicts_with = "to")]
     dest_dir: Option<PathBuf>,
 
-    /// Only logs and events newer than this: 5s, 2m or 3h.
+    /// Collect only logs and events newer than this, such as 5s, 2m or 3h.
     #[arg(long, value_name = "DURATION", env = "MUST_GATHER_SINCE", value_parser = duration)]
     since: Option<SignedDuration>,
 
-    /// Only logs and events after this time, as 2026-01-31T12:00:00Z.
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "MUST_GATHER_SINCE_TIME",
-        conflicts_with = "since"
-    )]
+    /// Collect only logs and events after this time, such as 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", env = "MUST_GATHER_SINCE_TIME")]
+    #[arg(conflicts_with = "since")]
     since_time: Option<Timestamp>,
 
-    /// Stop collecting after this time; what was collected so far is kept.
+    /// Time limit of the collection; the bundle keeps what was collected until then.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: SignedDuration,
 

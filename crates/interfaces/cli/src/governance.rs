@@ -11,7 +11,6 @@ pub(crate) mod diff;
 pub(crate) mod eject;
 pub(crate) mod explain;
 pub(crate) mod history;
-pub(crate) mod output;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod reject;

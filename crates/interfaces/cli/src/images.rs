@@ -13,11 +13,11 @@ pub(crate) mod progress;
 mod refresh;
 pub(crate) mod registry;
 
-pub(crate) use objects::Objects;
+pub(crate) use objects::try_read;
 
 use clap::{Args, Subcommand};
 
-/// Inspect an image in a registry, an archive or a directory.
+/// Inspect an image in a registry, archive or directory.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArguments {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum ImageCommand {
     Inspect(inspect::Arguments),
 }
 
-/// Show and pin the boot images of a cluster, and make disks from images.
+/// Show and pin the boot images of a cluster, and import disks from images.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::importer::{Chosen, Found, Mounted, Progress, Request, Unfinished, Watch, WebOptions};
+use ::importer::{Found, Mounted, Progress, Request, Unfinished, Watch, WebOptions};
 use anyhow::Context as _;
 use api::golden::Sniffing;
 use clap::{ArgAction, Args};
@@ -16,6 +16,7 @@ use golden_images::cdi::data_volume::Report;
 use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::outcome::Outcome;
 use golden_images::cdi::pod::{self, environment};
+use oci::resolve::{Chosen, own_architecture, usual_architecture};
 use oci::{Client, Credential, Keyring, Origin, Roots, Routes, Settings, Tls};
 use parking_lot::Mutex;
 use platform::Source;
@@ -33,36 +34,36 @@ use crate::process;
 /// Label of the progress metric, as in CDI.
 const OWNER: &str = "ownerUID";
 
-/// Import an image or a file, in a pod that is configured by environment variables.
+/// Import a disk, in a pod that the operator creates and configures by environment variables.
 ///
-/// The operator creates such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and
-/// IMPORTER_SECRET_KEY, or from IMPORTER_DOCKER_CONFIG; headers for a web server from
-/// IMPORTER_EXTRA_HEADER_0 and so on. An image that the node has pulled is read from its mount.
+/// Reads credentials from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY, or from
+/// IMPORTER_DOCKER_CONFIG, and headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on.
 /// Reports progress on standard error, one JSON object per line, and on /metrics. An interrupted
-/// import resumes. Exits with 0 if the disk is complete, else with 1; the reason is in the
-/// termination log.
+/// import resumes. The exit code is 0 if the disk is complete and 1 otherwise; the termination log
+/// has the reason.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) traces: TraceArguments,
 
-    /// The image: docker://HOST/PATH:TAG; or a disk at https://HOST/PATH.
+    /// Image to import: docker://HOST/PATH:TAG, or a disk at https://HOST/PATH.
     #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
     image: Option<String>,
 
     #[command(flatten)]
     addresses: AddressArguments,
 
-    /// The directory where the node has mounted the image: its /disk is read, and no registry is
-    /// contacted.
+    /// Directory where the node has mounted the image. The disk is read from its subdirectory disk
+    /// instead of from the registry.
     #[arg(long, value_name = "DIR", env = environment::MOUNTED)]
     mounted: Option<PathBuf>,
 
-    /// The architecture. By default that of the node, unless the image has only one.
+    /// Architecture of the disk.
+    /// [default: that of the node, or the only one of the image]
     #[arg(long, value_name = "ARCH", env = environment::ARCHITECTURE)]
     arch: Option<String>,
 
-    /// Where to write the disk: a file or a block device.
+    /// File or block device to write the disk to.
     #[arg(long, value_name = "FILE", default_value = pod::DISK)]
     to: PathBuf,
 
@@ -70,7 +71,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", env = environment::SIZE)]
     size: Option<u64>,
 
-    /// A directory with CA certificates to trust: files that end with .crt or .pem.
+    /// Directory with CA certificates to trust, in files named *.crt or *.pem.
     #[arg(long, value_name = "DIR", env = environment::CERTIFICATES)]
     certificates: Option<PathBuf>,
 
@@ -78,21 +79,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIGEST", env = environment::CHECKSUM)]
     checksum: Option<String>,
 
-    /// A directory with more headers for a web server, in subdirectories: one per file, as `Name:
-    /// value`.
+    /// Directory with further headers for a web server, in subdirectories, one `Name: value` per
+    /// file.
     #[arg(long, value_name = "DIR", default_value = pod::SECRET_HEADERS)]
     header_folder: PathBuf,
 
-    /// Do not verify the certificate of the registry, and allow plain HTTP.
+    /// Allow plain HTTP, and do not verify the certificate of the registry.
     #[arg(long, value_name = "BOOL", env = environment::INSECURE, action = ArgAction::Set, default_value_t = false)]
     insecure: bool,
 
-    /// What to do with a disk that boots on other architectures only: Refuse it, Warn of it, or
-    /// Off.
+    /// What to do with a disk that only boots on other architectures: Refuse, Warn or Off.
     #[arg(long, value_name = "WORD", env = environment::SNIFFING, default_value = "Refuse", value_parser = sniffing)]
     check_architecture: Sniffing,
 
-    /// The owner of the import, as a metric label.
+    /// UID of the import's owner, as a metric label.
     #[arg(long, value_name = "UID", env = environment::OWNER, default_value = "")]
     owner: String,
 
@@ -100,11 +100,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], pod::METRICS_PORT)))]
     metrics_address: SocketAddr,
 
-    /// Import nothing; copy this program there instead, for a container whose image lacks it.
+    /// Copy this program to FILE instead of importing, for a container whose image lacks it.
     #[arg(long, value_name = "FILE")]
     copy_program: Option<PathBuf>,
 
-    /// Where to write the result.
+    /// File to write the result to.
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     termination_log: PathBuf,
 }
@@ -239,9 +239,10 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let architecture = if let Some(architecture) = &asked {
         architecture.clone()
     } else if arguments.mounted.is_some() {
-        ::importer::own_architecture().to_owned()
+        own_architecture().to_owned()
     } else {
-        ::importer::usual_architecture(&source, &client, &keyring).await?
+        let usual = usual_architecture(&source, &client, &keyring).await;
+        usual.map_err(::importer::Error::from)?
     };
     let web = match &source {
         Source::Web(_) => web(arguments)?,
@@ -325,7 +326,7 @@ struct ImportObserver {
 
 impl Watch for ImportObserver {
     fn chosen(&mut self, chosen: &Chosen) {
-        *self.labels.lock() = chosen.labels();
+        *self.labels.lock() = ::importer::volume_labels(chosen);
         self.reporter.chosen(chosen);
     }
 

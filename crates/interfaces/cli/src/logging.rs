@@ -6,12 +6,11 @@ use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use crate::otlp::{Collect, TraceArguments};
+use crate::otlp::TraceArguments;
 
 /// Handle to change the log filter at run time.
 static CHANGE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -19,26 +18,21 @@ static CHANGE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 /// Log flags of long-running commands.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LogArguments {
-    /// Log filter: error, warn, info, debug or trace, also by module, as in info,runtime=debug. PUT
-    /// /loglevel changes it at run time. [default: $RUST_LOG, then -v]
+    /// Log filter: error, warn, info, debug or trace, optionally by module, as in
+    /// info,runtime=debug. A PUT to /loglevel changes it at run time. [default: $RUST_LOG, then -v]
     #[arg(long, value_name = "FILTER", env = "MEDLEY_LOG_LEVEL")]
     log_level: Option<String>,
 
     /// Format of log lines on standard error.
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        env = "MEDLEY_LOG_FORMAT",
-        value_enum,
-        default_value_t
-    )]
+    #[arg(long, value_name = "FORMAT", env = "MEDLEY_LOG_FORMAT")]
+    #[arg(value_enum, default_value_t)]
     log_format: LogFormat,
 }
 
 /// Formats of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// For people.
+    /// Human-readable text.
     #[default]
     Text,
     /// One JSON object per line.
@@ -65,11 +59,9 @@ pub(crate) fn start(
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     // Fails only if a program that embeds this library has already set a subscriber.
-    let traces = traces.collect();
-    let traces = traces.map(|collect| collect.with_filter(filter_fn(Collect::wants)));
     if tracing_subscriber::registry()
         .with(lines.with_filter(filter))
-        .with(traces)
+        .with(traces.layer())
         .try_init()
         .is_ok()
     {

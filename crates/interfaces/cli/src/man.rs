@@ -8,10 +8,10 @@ use clap_mangen::Man;
 
 use crate::exit;
 
-/// Print the manual page of this program, or write those of all commands to a directory.
+/// Print the manual page, or write the manual pages of all commands to a directory.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The directory to write a page for every command to, created if missing.
+    /// Directory to write the pages of all commands to, created if missing.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

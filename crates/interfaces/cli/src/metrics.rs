@@ -16,15 +16,16 @@ use crate::host;
 /// Authorization of metrics requests.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MetricsArguments {
-    /// Who may read /metrics: kubernetes requires a token whose user may get the nonResourceURL
-    /// /metrics; none allows everyone. [default: kubernetes, and none on a loopback address]
+    /// Who may read /metrics. With kubernetes, clients need a token whose user may get the
+    /// nonResourceURL /metrics; with none, everyone may.
+    /// [default: kubernetes, but none on a loopback address]
     #[arg(long, value_name = "WHO", env = "MEDLEY_METRICS_AUTH", value_enum)]
     metrics_auth: Option<MetricsAuth>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MetricsAuth {
-    /// Users that the cluster authorizes.
+    /// Users whom the cluster authorizes.
     Kubernetes,
     /// Everyone.
     None,
@@ -48,36 +49,24 @@ impl MetricsArguments {
 /// The TLS address of metrics.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MetricsAddressArguments {
-    /// Address for /metrics and /loglevel over TLS, so that no token is sent in the clear. They are
-    /// not served at --health-address then.
+    /// Address for /metrics and /loglevel over TLS, so that clients do not send tokens in the clear.
+    /// They are no longer served at --health-address then.
     /// [default: at --health-address, over plain HTTP]
-    #[arg(
-        id = "metrics_address",
-        long = "metrics-address",
-        value_name = "ADDR",
-        env = "MEDLEY_METRICS_ADDRESS"
-    )]
+    #[arg(id = "metrics_address", long = "metrics-address")]
+    #[arg(value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
     address: Option<SocketAddr>,
 
-    /// The certificate to serve metrics with, in PEM; reloaded when it changes.
-    /// [default: self-signed and new at every start, which clients cannot verify]
-    #[arg(
-        id = "metrics_tls_cert",
-        long = "metrics-tls-cert",
-        value_name = "PATH",
-        env = "MEDLEY_METRICS_TLS_CERT",
-        requires_all = ["metrics_address", "metrics_tls_key"]
-    )]
+    /// Certificate to serve metrics with, in PEM; reloaded when the file changes.
+    /// [default: self-signed and new at every start, so that clients cannot verify it]
+    #[arg(id = "metrics_tls_cert", long = "metrics-tls-cert")]
+    #[arg(value_name = "PATH", env = "MEDLEY_METRICS_TLS_CERT")]
+    #[arg(requires_all = ["metrics_address", "metrics_tls_key"])]
     certificate: Option<PathBuf>,
 
-    /// The key of that certificate.
-    #[arg(
-        id = "metrics_tls_key",
-        long = "metrics-tls-key",
-        value_name = "PATH",
-        env = "MEDLEY_METRICS_TLS_KEY",
-        requires = "metrics_tls_cert"
-    )]
+    /// Private key of that certificate, in PEM.
+    #[arg(id = "metrics_tls_key", long = "metrics-tls-key")]
+    #[arg(value_name = "PATH", env = "MEDLEY_METRICS_TLS_KEY")]
+    #[arg(requires = "metrics_tls_cert")]
     key: Option<PathBuf>,
 }
 
@@ -107,7 +96,7 @@ impl MetricsAddressArguments {
         };
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
-                "listening on {address} for metrics; choose another with --metrics-address ADDR"
+                "listening on {address} for metrics; choose another address with --metrics-address ADDR"
             )
         })?;
         Ok(Some((listener, tls.of_listener())))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use cluster_view::list::list;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -12,10 +13,9 @@ use placement::{Cluster, containerd};
 use platform::windows::Version;
 
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::api_error;
 use crate::{exit, process};
 
-/// Print configuration for nodes.
+/// Print configuration files for nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -29,22 +29,22 @@ enum Command {
 
 /// Print the runtime handlers that containerd needs on Windows nodes.
 ///
-/// One handler shares the kernel of the node, and there is one Hyper-V handler per Windows build.
-/// The RuntimeClasses that Medley creates name them, and `medley cri` selects images by the same
-/// sections. Put the output into the directory that `imports` in containerd's configuration names.
+/// One handler shares the kernel of the node, and each Windows build gets a Hyper-V handler. The
+/// RuntimeClasses that Medley creates refer to these handlers, and `medley cri` selects images by the
+/// same sections. Save the output in the directory that `imports` in containerd's configuration
+/// names.
 #[derive(Debug, Args)]
 struct ContainerdArguments {
-    /// A Windows build (10.0.17763) whose images are to run. Can be repeated; the cluster is not
-    /// read then.
-    /// [default: the builds of the nodes of the cluster]
+    /// Windows build whose images have to run, such as 10.0.17763. Can be repeated.
+    /// [default: the builds of the cluster's nodes]
     #[arg(long, value_name = "BUILD", value_parser = build)]
     build: Vec<Version>,
 
-    /// The architecture of the nodes.
+    /// Architecture of the nodes.
     #[arg(long, value_name = "NAME", default_value = "amd64")]
     arch: String,
 
-    /// The sandbox image, if it is not configured elsewhere.
+    /// Sandbox image, if it is not configured elsewhere.
     #[arg(long, value_name = "IMAGE")]
     sandbox_image: Option<String>,
 
@@ -76,16 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// The builds of the nodes of the cluster.
 async fn of_cluster(arguments: &ContainerdArguments) -> anyhow::Result<BTreeSet<Version>> {
     let api: Api<Node> = Api::all(arguments.cluster.client().await?);
-    let nodes = api
-        .list(&ListParams::default())
-        .await
-        .map_err(api_error)
-        .context("listing nodes")?;
-    let mut cluster = Cluster::default();
-    for node in nodes {
-        let node = serde_json::to_value(node).context("reading a node")?;
-        cluster.upsert(placement::Node::read(&node));
-    }
+    let nodes = list(&api, &ListParams::default()).await?;
+    let cluster: Cluster = nodes.iter().flatten().map(placement::Node::read).collect();
     let builds = windows_builds(&cluster).remove(&arguments.arch);
     builds.with_context(|| {
         format!(

@@ -1,80 +1,75 @@
 //! Traces for an OpenTelemetry collector: reconciles, admission requests and imports, one span
 //! each.
 //!
-//! Uses the JSON encoding of OTLP over HTTP, which every collector accepts (port 4318). The
-//! existing HTTP client is enough for it, so no OpenTelemetry crates are needed. Emitting a span
-//! never blocks: spans that the collector does not accept in time are dropped.
+//! The OpenTelemetry SDK queues spans and sends them in batches from a thread of its own, so that
+//! emitting a span never blocks: spans that the collector does not accept in time are dropped. Its
+//! environment variables (`OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_BSP_...`) apply.
+//! The encoding is OTLP's JSON over HTTP, which every collector accepts (port 4318).
 
-mod collect;
+mod send;
+mod status;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use bytes::Bytes;
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
-use http::Uri;
-use http::header::CONTENT_TYPE;
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use kube::{Client, Config};
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tracing::{debug, warn};
+use http::{Request, Uri};
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry::{Context, KeyValue, global};
+use opentelemetry_http::{HeaderInjector, HttpClient};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SdkTracerProvider, SpanProcessor};
+use tracing::{Metadata, Span, Subscriber, debug};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::registry::LookupSpan;
 
-pub(crate) use collect::Collect;
-use collect::Span;
+use self::send::Sender;
+use self::status::ErrorStatus;
 
-/// Capacity of the queue of unsent spans; spans beyond it are dropped.
-const QUEUE_CAPACITY: usize = 4096;
-/// Spans per request.
-const MAX_SPANS_PER_REQUEST: usize = 512;
-/// Batch window: spans that end within it go out in one request.
-const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// Timeout of a request to the collector.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of the last request when the process ends.
-const FINAL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of the last requests when the process ends.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The queue between the subscriber and the sender; taken when sending starts.
-static SPANS: OnceLock<Mutex<Option<mpsc::Receiver<Span>>>> = OnceLock::new();
+/// The export, or why there is none; unset without a collector.
+static EXPORT: OnceLock<Result<SdkTracerProvider, String>> = OnceLock::new();
 
 /// Trace export flags.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArguments {
-    /// OpenTelemetry collector to send traces to, by OTLP over HTTP: http://HOST:4318.
+    /// OpenTelemetry collector to send traces to with OTLP over HTTP, such as http://HOST:4318.
     /// [default: no traces]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     otlp_endpoint: Option<String>,
 }
 
 impl TraceArguments {
-    /// The tracing layer that collects spans, if there is a collector.
-    pub(crate) fn collect(&self) -> Option<Collect> {
-        self.endpoint()?;
-        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
-        SPANS.set(Mutex::new(Some(receiver))).ok()?;
-        Some(Collect::new(sender))
+    /// The tracing layer that exports spans, if there is a collector.
+    pub(crate) fn layer<S>(&self) -> Option<impl Layer<S>>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let endpoint = self.endpoint()?;
+        let export = EXPORT
+            .get_or_init(|| export(endpoint).map_err(|error| format!("{error:#}")))
+            .as_ref();
+        global::set_text_map_propagator(TraceContextPropagator::new());
+        export.ok().map(layer)
     }
 
-    /// Starts sending, if there is a collector. Call within a runtime, after logging has started.
+    /// The running export, if there is a collector. Call after logging has started.
     pub(crate) fn start(&self) -> anyhow::Result<Option<Sending>> {
-        let Some(endpoint) = self.endpoint() else {
-            return Ok(None);
-        };
-        let what = || format!("--otlp-endpoint {endpoint:?}; expected http://HOST:PORT");
-        let url: Uri = endpoint.parse().with_context(what)?;
-        let scheme = url.scheme_str();
-        ensure!(matches!(scheme, Some("http" | "https")), what());
-        let client = Client::try_from(Config::new(url)).with_context(what)?;
-        let spans = SPANS.get().and_then(|spans| spans.lock().take());
-        let (stop, stopped) = oneshot::channel();
-        let task = spans.map(|spans| tokio::spawn(send(spans, client, stopped)));
-        Ok(task.map(|task| Sending { task, stop }))
+        match self.endpoint().and_then(|_| EXPORT.get()) {
+            None => Ok(None),
+            Some(Ok(provider)) => Ok(Some(Sending { provider })),
+            Some(Err(error)) => Err(anyhow!(error.clone())),
+        }
     }
 
     fn endpoint(&self) -> Option<&str> {
@@ -83,105 +78,98 @@ impl TraceArguments {
     }
 }
 
-/// The running sender.
+/// The running export.
 pub(crate) struct Sending {
-    task: JoinHandle<()>,
-    stop: oneshot::Sender<()>,
+    provider: &'static SdkTracerProvider,
 }
 
 impl Sending {
     /// Sends the remaining spans, within a short timeout.
     pub(crate) async fn finish(self) {
-        let _ = self.stop.send(());
-        if tokio::time::timeout(FINAL_REQUEST_TIMEOUT, self.task)
-            .await
-            .is_err()
-        {
-            debug!("the last spans are lost");
+        let last = move || self.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
+        match tokio::task::spawn_blocking(last).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, "the last spans are lost"),
+            Err(error) => debug!(%error, "the last spans are lost"),
         }
     }
 }
 
-async fn send(mut spans: mpsc::Receiver<Span>, client: Client, mut stopped: oneshot::Receiver<()>) {
-    let (mut failed, mut ends) = (false, false);
-    loop {
-        let mut batch = Vec::new();
-        if !ends {
-            tokio::select! {
-                count = spans.recv_many(&mut batch, MAX_SPANS_PER_REQUEST) => ends = count == 0,
-                _ = &mut stopped => ends = true,
-            }
-        }
-        if !ends {
-            tokio::select! {
-                () = tokio::time::sleep(BATCH_WINDOW) => {}
-                _ = &mut stopped => ends = true,
-            }
-        }
-        while batch.len() < MAX_SPANS_PER_REQUEST
-            && let Ok(span) = spans.try_recv()
-        {
-            batch.push(span);
-        }
-        if batch.is_empty() {
-            if ends {
-                return;
-            }
-            continue;
-        }
-        match post(&client, &batch).await {
-            Ok(()) => failed = false,
-            Err(error) if failed => debug!(error, "spans are lost"),
-            Err(error) => {
-                warn!(
-                    error,
-                    "traces cannot be sent; spans are lost until they can"
-                );
-                failed = true;
-            }
-        }
+/// Names the current span in the headers of a request (`traceparent`), so that the spans of the
+/// server become part of its trace.
+pub(crate) fn propagate<B>(mut request: Request<B>) -> Request<B> {
+    let mut context = Span::current().context();
+    if !context.span().span_context().is_valid() {
+        context = Context::current();
     }
+    let mut headers = HeaderInjector(request.headers_mut());
+    global::get_text_map_propagator(|it| it.inject_context(&context, &mut headers));
+    request
 }
 
-async fn post(client: &Client, batch: &[Span]) -> Result<(), String> {
-    let request = http::Request::post("/v1/traces")
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(body(batch).to_string().into_bytes()))
-        .map_err(|error| error.to_string())?;
-    let answer = async {
-        let answer = client
-            .send(request)
-            .await
-            .map_err(|error| error.to_string())?;
-        let status = answer.status();
-        let answer_body = answer.into_body().collect().await;
-        let answer_body =
-            answer_body.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
-        if status.is_success() {
-            return Ok(());
-        }
-        let answer_body = String::from_utf8_lossy(&answer_body);
-        Err(format!(
-            "the collector answered {status}: {}",
-            answer_body.trim()
-        ))
-    };
-    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
-        Ok(answered) => answered,
-        Err(_) => Err(format!("no answer in {} s", REQUEST_TIMEOUT.as_secs())),
-    }
+/// Whether a span is exported: libraries have many of their own.
+fn is_exported(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target() == runtime::TRACE_TARGET
 }
 
-/// The spans in OTLP's JSON encoding.
-fn body(batch: &[Span]) -> Value {
-    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
-    let spans: Vec<Value> = batch.iter().map(Span::encoded).collect();
-    json!({ "resourceSpans": [{
-        "resource": { "attributes": [
-            text("service.name", "medley"),
-            text("service.version", env!("CARGO_PKG_VERSION")),
-            text("service.instance.id", &crate::host::hostname().unwrap_or_default()),
-        ] },
-        "scopeSpans": [{ "scope": { "name": "medley" }, "spans": spans }],
-    }] })
+fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("medley"))
+        // The attributes are the fields of the spans; where they are in our source is noise.
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_filter(filter_fn(is_exported))
+}
+
+fn export(endpoint: &str) -> anyhow::Result<SdkTracerProvider> {
+    let what = || format!("--otlp-endpoint {endpoint:?}; expected http://HOST:PORT");
+    let url: Uri = endpoint.parse().with_context(what)?;
+    let scheme = url.scheme_str();
+    ensure!(matches!(scheme, Some("http" | "https")), what());
+    let exporter = exporter(endpoint, Sender::new(url).with_context(what)?)?;
+    let processor = BatchSpanProcessor::builder(exporter).build();
+    Ok(provider(processor))
+}
+
+fn exporter(endpoint: &str, client: impl HttpClient + 'static) -> anyhow::Result<SpanExporter> {
+    SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpJson)
+        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+        .with_http_client(client)
+        .build()
+        .context("exporting traces")
+}
+
+fn provider(processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
+    SdkTracerProvider::builder()
+        .with_resource(resource())
+        .with_span_processor(ErrorStatus::new(processor))
+        .build()
+}
+
+/// What emits the spans; the environment has the last word.
+fn resource() -> Resource {
+    let own = [
+        ("service.name", "medley".to_owned()),
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        (
+            "service.instance.id",
+            crate::host::hostname().unwrap_or_default(),
+        ),
+    ];
+    let resource = Resource::builder_empty()
+        .with_attributes(own.map(|(key, value)| KeyValue::new(key, value)))
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_detector(Box::new(EnvResourceDetector::new()));
+    match std::env::var("OTEL_SERVICE_NAME") {
+        Ok(name) if !name.is_empty() => resource.with_service_name(name),
+        _ => resource,
+    }
+    .build()
 }

@@ -1,13 +1,12 @@
 //! `medley place`: which nodes can run pods, by the platforms of their images.
 
-mod cluster;
+pub(crate) mod cluster;
 mod explain;
 mod report;
 
 use clap::{Args, Subcommand};
 
-/// Explain which nodes can run pods, by the platforms of their images, and find pods that cannot
-/// run.
+/// Explain which nodes can run a pod's images, and report pods that cannot run.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -158,7 +158,7 @@ impl Found {
 pub(crate) fn object(object: &mut Value, otherwise: &str, removed: &mut Removed) {
     let mut found = Found::default();
     let kind = object["kind"].as_str().unwrap_or(otherwise).to_owned();
-    objects::clean(object, &mut found);
+    objects::clean(object, 0, &mut found);
     removed.add(&kind, &found);
 }
 

@@ -70,6 +70,8 @@ fn sentence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    mod released;
+
     use super::*;
 
     fn page(name: &str) -> String {

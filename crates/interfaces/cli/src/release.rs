@@ -21,7 +21,7 @@ pub(crate) use cluster::{Read, try_version};
 
 use crate::exit;
 
-/// Build, rewrite and check releases, migrate a cluster to multi-arch, and verify the result.
+/// Build and check releases, migrate a cluster to multi-arch, and verify the migration.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -4,169 +4,106 @@ mod own;
 
 use std::future::pending;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ::console::Console;
-use anyhow::Context as _;
 use clap::{ArgAction, Args};
 use clusteroperator_reporter::Follow;
 use controllers::health::{LogLevel, Phase};
 use controllers::images::cdi::Imports;
 use controllers::{Health, Job, Options};
-use kube::Client;
 use runtime::leader::{Election, Leadership, Timing};
 use runtime::{Error, Manager, WriteFence};
-use tokio::net::TcpListener;
 use tracing::{info, warn};
 
-use crate::cluster::ClusterArguments;
-use crate::config_file::ConfigArguments;
-use crate::images::registry::{AddressArguments, RegistryArguments};
-use crate::logging::LogArguments;
-use crate::metrics::{MetricsAddressArguments, MetricsArguments};
-use crate::otlp::TraceArguments;
+use crate::cluster;
+use crate::metrics::MetricsAddressArguments;
+use crate::service::{ServiceArguments, jobs, listen_for_probes};
 use crate::{console, exit, host, logging, process, version};
 
 /// Name of the leader election lease.
 const LEASE: &str = "medley";
-/// Default namespace.
-const NAMESPACE: &str = "medley-system";
-/// Where a pod finds the namespace of its service account.
-const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Run the operator against a cluster.
 ///
-/// One replica leads. The others keep warm caches, write nothing, and take over when it is gone.
-/// CRDs that are not installed yet are picked up when they are. Stops on Ctrl-C and SIGTERM; exits
-/// with an error when it loses the lease.
+/// One replica leads. The others keep their caches warm, write nothing, and take over when the
+/// leader is gone. The operator picks up CRDs that are installed later without a restart. It stops
+/// on Ctrl-C and SIGTERM, and exits with an error if it loses the lease.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    cluster: ClusterArguments,
+    pub(crate) service: ServiceArguments,
 
-    #[command(flatten)]
-    registry: RegistryArguments,
-
-    #[command(flatten)]
-    addresses: AddressArguments,
-
-    #[command(flatten)]
-    pub(crate) log: LogArguments,
-
-    #[command(flatten)]
-    pub(crate) traces: TraceArguments,
-
-    #[command(flatten)]
-    config: ConfigArguments,
-
-    /// The controllers to run, separated by commas: governance, images-hco, images-ssp, images-cdi,
+    /// Comma-separated controllers to run: governance, images-hco, images-ssp, images-cdi,
     /// images-vm, cpu-models, release, placement, runtime-classes. The images controllers replace
-    /// upstream operators, so enable them only where those do not run. Placement also has to be
-    /// enabled in `medley webhook`.
+    /// upstream operators, so enable them only where those do not run. Enable placement in `medley
+    /// webhook` as well.
     /// [default: governance, cpu-models, release]
-    #[arg(
-        long,
-        value_name = "NAMES",
-        env = "MEDLEY_CONTROLLERS",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(env = "MEDLEY_CONTROLLERS")]
     controllers: Option<Vec<Job>>,
 
-    /// The image of the pods that import golden images; it contains this program.
+    /// Image of the pods that import golden images. It has to contain this program.
     #[arg(long, value_name = "IMAGE", env = "MEDLEY_IMPORTER_IMAGE", default_value = version::IMAGE)]
     importer_image: String,
 
-    /// A directory below which a ReleasePolicy may name one with the files of a release
-    /// (spec.payload.folder); other paths are not opened. Can be repeated.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "MEDLEY_PAYLOAD_FOLDER",
-        value_delimiter = ','
-    )]
+    /// Directory below which a ReleasePolicy may refer to release manifests (spec.payload.folder);
+    /// the operator opens no other path. Can be repeated.
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    #[arg(env = "MEDLEY_PAYLOAD_FOLDER")]
     payload_folder: Vec<PathBuf>,
 
-    /// Governance profiles to enable that are off by default, separated by commas.
-    #[arg(
-        long,
-        value_name = "NAMES",
-        env = "MEDLEY_ENABLE_PROFILE",
-        value_delimiter = ','
-    )]
+    /// Comma-separated governance profiles to enable besides the default ones.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(env = "MEDLEY_ENABLE_PROFILE")]
     enable_profile: Vec<String>,
 
-    /// The namespace for the operator's own objects; it has to exist.
-    /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
-    #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
-    namespace: Option<String>,
-
-    /// Act only while holding a lease. Disable it only where no other replica can run.
-    #[arg(
-        long,
-        value_name = "BOOL",
-        env = "MEDLEY_LEADER_ELECT",
-        action = ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true"
-    )]
+    /// Act only while holding the leader election lease. Disable this only where no other replica
+    /// can run.
+    #[arg(long, value_name = "BOOL", env = "MEDLEY_LEADER_ELECT")]
+    #[arg(action = ArgAction::Set, num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = true, default_missing_value = "true")]
     leader_elect: bool,
 
     #[command(flatten)]
     own: own::OwnArguments,
 
     /// Address for /livez, /readyz, /healthz, /metrics and /loglevel.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "MEDLEY_HEALTH_ADDRESS",
-        default_value = "0.0.0.0:8081"
-    )]
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_HEALTH_ADDRESS")]
+    #[arg(default_value = "0.0.0.0:8081")]
     health_address: SocketAddr,
-
-    #[command(flatten)]
-    metrics: MetricsArguments,
 
     #[command(flatten)]
     metrics_address: MetricsAddressArguments,
 
-    /// Address for the web console. Users sign in with their own tokens; it has no permissions of
-    /// its own.
+    /// Address for the web console. Users sign in with their own tokens; the console has no
+    /// permissions of its own.
     /// [default: no console]
     #[arg(long, value_name = "ADDR", env = "MEDLEY_CONSOLE")]
     console: Option<SocketAddr>,
 
-    /// Host names of the console, separated by commas, besides addresses and localhost.
-    #[arg(
-        long,
-        value_name = "NAMES",
-        env = "MEDLEY_CONSOLE_HOST",
-        value_delimiter = ',',
-        requires = "console"
-    )]
+    /// Comma-separated host names of the console, besides IP addresses and localhost.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(env = "MEDLEY_CONSOLE_HOST", requires = "console")]
     console_host: Vec<String>,
 
-    /// The console is behind a proxy that terminates TLS: set cookies as Secure.
+    /// Set cookies as Secure, for a console behind a proxy that terminates TLS.
     #[arg(long, env = "MEDLEY_CONSOLE_BEHIND_TLS", requires = "console")]
     console_behind_tls: bool,
 }
 
 /// Runs the operator until SIGTERM or SIGINT, or until it loses the lease.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let addresses = arguments.addresses.policy();
+    let (addresses, registries) = arguments.service.registries()?;
     let options = Options {
-        jobs: match arguments.controllers {
-            Some(jobs) => jobs.into_iter().collect(),
-            None => Job::STANDARD.iter().copied().collect(),
-        },
-        namespace: arguments.namespace.unwrap_or_else(own_namespace),
+        jobs: jobs(arguments.controllers.as_ref()),
+        namespace: arguments.service.namespace(),
         profiles: arguments.enable_profile,
         version: version::OPERATOR.to_owned(),
         imports: Imports::Pods {
             image: arguments.importer_image,
         },
-        registries: arguments.registry.registries(&addresses)?,
+        registries,
         addresses,
         payload_folders: arguments.payload_folder,
     };
@@ -179,16 +116,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let stop = process::stop_signal()?;
         tokio::pin!(stop);
-        let traces = arguments.traces.start()?;
-        let config = arguments.cluster.config().await?;
-        let client =
-            Client::try_from(config.clone()).context("creating a client for the cluster")?;
+        let traces = arguments.service.traces.start()?;
+        let config = arguments.service.cluster.config().await?;
+        let client = cluster::client(config.clone())?;
         let address = arguments.health_address;
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "listening on {address} for health checks; choose another with --health-address ADDR"
-            )
-        })?;
+        let listener = listen_for_probes(address).await?;
         let fence = match election {
             Some(_) => WriteFence::follower(),
             None => WriteFence::unelected(),
@@ -200,13 +132,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         });
         // Not the manager's client: a standby replica writes nothing, but must send TokenReviews.
         let shown_at = arguments.metrics_address.address().unwrap_or(address);
-        if let Some(keeper) = arguments.metrics.keeper(shown_at, &client) {
+        if let Some(keeper) = arguments.service.metrics.keeper(shown_at, &client) {
             health = health.guarded(keeper);
         }
         match arguments.metrics_address.listen(&manager).await? {
             None => manager.spawn(health.clone().serve(listener)),
             Some((metrics, tls)) => {
-                manager.spawn(health.clone().serve_with_metrics_socket(listener, metrics, tls));
+                manager.spawn(
+                    health
+                        .clone()
+                        .serve_with_metrics_socket(listener, metrics, tls),
+                );
             }
         }
         if let Some(address) = arguments.console {
@@ -214,11 +150,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             let console = Console::new(::console::Options {
                 hosts: arguments.console_host,
                 secure: arguments.console_behind_tls,
-                ..console::options(
-                    config,
-                    options.namespace.clone(),
-                    options.addresses.clone(),
-                )
+                ..console::options(config, options.namespace.clone(), options.addresses.clone())
             });
             info!(url, "serving the console");
             // Standby replicas serve the console, too.
@@ -307,33 +239,9 @@ fn identity() -> String {
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
-/// The namespace of this process.
-pub(crate) fn own_namespace() -> String {
-    let account = || std::fs::read_to_string(Path::new(ACCOUNT_NAMESPACE)).ok();
-    let named = std::env::var("POD_NAMESPACE").ok();
-    first_named([named, account()]).unwrap_or_else(|| NAMESPACE.to_owned())
-}
-
-/// The first name that is set and not empty.
-fn first_named(names: impl IntoIterator<Item = Option<String>>) -> Option<String> {
-    names
-        .into_iter()
-        .flatten()
-        .map(|name| name.trim().to_owned())
-        .find(|name| !name.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn empty_namespaces_are_skipped() {
-        let set = |text: &str| Some(text.to_owned());
-        assert_eq!(first_named([set("a"), set("b")]), set("a"));
-        assert_eq!(first_named([None, set("b\n")]), set("b"));
-        assert_eq!(first_named([set(""), set(" "), None]), None);
-    }
 
     #[test]
     fn identities_are_unique() {

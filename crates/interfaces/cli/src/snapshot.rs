@@ -14,15 +14,15 @@ use clap::Args;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Read a cluster, real or embedded, into a file that `medley up --from` starts a copy of.
+/// Save a cluster to a file from which `medley up --from` starts a copy.
 ///
-/// Reads everything that the user of the kubeconfig may list, except events, leases and the data of
-/// Secrets. Values of ConfigMaps and environment variables, passwords, tokens, keys, last-applied
-/// configurations and the user data of virtual machines are redacted as in `medley gather`.
-/// Redactions and unreadable resources are printed and recorded in the file.
+/// Reads everything that you may list, except events, leases and the data of Secrets. Values of
+/// ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations and the
+/// user data of virtual machines are redacted as in `medley gather`. Redactions and unreadable
+/// resources are printed and recorded in the file.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The file to write; compressed if it ends with `.gz`.
+    /// File to write; compressed if its name ends with `.gz`.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 

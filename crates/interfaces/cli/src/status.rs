@@ -16,16 +16,18 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kube::Client;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::tree::{Job, State};
 use crate::cluster::ClusterArguments;
-use crate::governance::output::Data;
+use crate::output::Data;
 use crate::terminal::{self, Colour};
 use crate::{exit, process};
 
 /// The jobs of Medley.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Name {
     /// Plans for third-party operators.
     Governance,
@@ -48,23 +50,22 @@ enum Form {
     Yaml,
 }
 
-/// Show all five jobs as a tree: what is ready, in progress or needs attention, with conditions.
+/// Show the state of Medley's five jobs and their objects as a tree.
 ///
-/// A job is Ready, Progressing, needs Attention, is Off because its CRDs are not installed, or
-/// Unknown because it cannot be read. Ready objects are counted and not shown, unless --all is
-/// given.
+/// A job is Ready, is Progressing, needs Attention, is Off because its CRDs are not installed, or is
+/// Unknown because it cannot be read. Ready objects are only counted, unless you use --all.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only these jobs.
+    /// Jobs to show.
     /// [default: all]
     #[arg(value_enum, value_name = "JOB")]
     jobs: Vec<Name>,
 
-    /// Show ready objects, too.
+    /// Also show ready objects.
     #[arg(long)]
     all: bool,
 
-    /// Fail unless every job shown is Ready or Off.
+    /// Exit with 1 unless every job shown is Ready or Off.
     #[arg(long)]
     gate: bool,
 
@@ -72,7 +73,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// Output format; a tree as wide as the terminal by default.
+    /// Output format.
+    /// [default: a tree as wide as the terminal]
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -93,20 +95,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let text = match arguments.output {
         Some(Form::Json) => Data::Json.write(&data(&jobs))?,
         Some(Form::Yaml) => Data::Yaml.write(&data(&jobs))?,
-        form => render::render(
-            &jobs,
-            &render::DisplayOptions {
-                all: arguments.all,
-                width: terminal::width().filter(|_| form.is_none()),
-                colours: arguments.color.is_on(),
-                now: Timestamp::now(),
-            },
-        ),
+        form => {
+            let width = terminal::width().filter(|_| form.is_none());
+            rendered(&jobs, arguments.all, width, arguments.color.is_on())
+        }
     };
     exit::print(&text)?;
     let open = jobs.iter().filter(|it| !it.state.is_settled());
     let open: Vec<String> = open
-        .map(|it| format!("{} is {}", it.name, it.state))
+        .filter_map(|it| Some((it.name.to_possible_value()?, it.state)))
+        .map(|(name, state)| format!("{} is {state}", name.get_name()))
         .collect();
     if arguments.gate && !open.is_empty() {
         bail!("not everything is ready: {}", open.join(", "));
@@ -116,10 +114,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Reads the state of the given jobs, or of all if none is given.
 pub(crate) async fn read_state(client: &Client, wanted: &[Name]) -> Vec<Job> {
-    let wants = |name: Name| wanted.is_empty() || wanted.contains(&name);
     let mut jobs = Vec::new();
     for name in Name::value_variants() {
-        if wants(*name) {
+        if wanted.is_empty() || wanted.contains(name) {
             jobs.push(read_job(client, *name).await);
         }
     }
@@ -148,29 +145,21 @@ pub(crate) fn data(jobs: &[Job]) -> Value {
 
 /// The jobs as plain text, without a terminal.
 pub(crate) fn text(jobs: &[Job]) -> String {
-    render::render(
-        jobs,
-        &render::DisplayOptions {
-            all: true,
-            width: None,
-            colours: false,
-            now: Timestamp::now(),
-        },
-    )
+    rendered(jobs, true, None, false)
+}
+
+fn rendered(jobs: &[Job], all: bool, width: Option<usize>, colours: bool) -> String {
+    let now = Timestamp::now();
+    let options = render::DisplayOptions {
+        all,
+        width,
+        colours,
+        now,
+    };
+    render::render(jobs, &options)
 }
 
 impl Name {
-    /// Name of the job on the command line and in data.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Governance => "governance",
-            Self::Images => "images",
-            Self::Cpu => "cpu",
-            Self::Release => "release",
-            Self::Placement => "placement",
-        }
-    }
-
     fn title(self) -> &'static str {
         match self {
             Self::Governance => "Governance",

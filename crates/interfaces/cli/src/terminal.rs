@@ -8,7 +8,7 @@ use clap::ValueEnum;
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal, unless NO_COLOR or TERM=dumb is set.
+    /// Use colours on a terminal, unless NO_COLOR or TERM=dumb is set.
     #[default]
     Auto,
     /// Always.

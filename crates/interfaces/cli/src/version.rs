@@ -1,10 +1,9 @@
 //! `medley version`.
 
-use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::exit;
+use crate::output::OutputArguments;
 
 /// The version in status fields of objects.
 pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -12,31 +11,17 @@ pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 /// The image of this version, as in the manifests.
 pub(crate) use manifests::IMAGE;
 
-/// Print the version of this program and of the Kubernetes API it serves.
+/// Print the version of this program, and of Kubernetes in the embedded API server.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Output format; a few lines of text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Output>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    Json,
-    Yaml,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 /// Prints the versions.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let versions = versions();
-    let text = match arguments.output {
-        None => lines(&versions),
-        Some(Output::Json) => format!("{versions:#}\n"),
-        Some(Output::Yaml) => {
-            serde_saphyr::to_string(&versions).context("writing the versions as YAML")?
-        }
-    };
-    exit::print(&text)
+    arguments.output.print(&versions, || lines(&versions))
 }
 
 fn lines(versions: &Value) -> String {

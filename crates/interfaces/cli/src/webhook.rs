@@ -7,21 +7,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Authorities, Certificates, Checks, Health, Layer, Reach, Settings, Trust};
+use ::webhook::{
+    Authorities, Certificates, Health, Layer, Settings, Trust, WebhookAddress, Webhooks,
+};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use controllers::{Job, Registries};
 use kube::Client;
 use serving::certificates::Files;
-use tokio::net::TcpListener;
 
-use crate::cluster::ClusterArguments;
-use crate::config_file::ConfigArguments;
-use crate::images::registry::{AddressArguments, RegistryArguments};
-use crate::logging::LogArguments;
-use crate::metrics::MetricsArguments;
-use crate::otlp::TraceArguments;
-use crate::run::own_namespace;
+use crate::service::{ServiceArguments, jobs, listen_for_probes};
 use crate::{exit, process};
 use callers::CallerArguments;
 
@@ -30,125 +25,71 @@ const AUTHORITIES: Duration = Duration::from_mins(1);
 
 /// Serve the admission webhooks.
 ///
-/// They check and record approvals of plans, validate image policies, choose CPU models, and place
-/// pods. --register creates the webhook configurations. The API server sends every change of a
-/// VirtPlatformConfig, and rejects such changes while this does not run. It sends virtual machines
-/// that leave the choice of their CPU model to Medley; those wait while this does not run. Images
-/// are sent where --controllers names their layers, and pods where it names placement; the API
-/// server admits them unchanged if there is no answer. Certificates are new at every start; several
-/// replicas need certificate files, or a shared Secret.
+/// The webhooks check and record approvals of plans, validate image policies, choose CPU models, and
+/// place pods. --register creates the webhook configurations. While no webhook answers, the API
+/// server rejects changes of VirtPlatformConfigs, virtual machines that leave the choice of their CPU
+/// model to Medley do not start, and golden images and pods are admitted unchanged. The API server
+/// sends golden images and pods only if --controllers names their controllers. Certificates are
+/// issued anew at every start, so several replicas need certificate files or a shared Secret.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    cluster: ClusterArguments,
-
-    #[command(flatten)]
-    registry: RegistryArguments,
-
-    #[command(flatten)]
-    addresses: AddressArguments,
-
-    #[command(flatten)]
-    pub(crate) log: LogArguments,
-
-    #[command(flatten)]
-    pub(crate) traces: TraceArguments,
-
-    #[command(flatten)]
-    config: ConfigArguments,
-
-    #[command(flatten)]
-    metrics: MetricsArguments,
+    pub(crate) service: ServiceArguments,
 
     /// Address to listen on.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "MEDLEY_ADDRESS",
-        default_value = "0.0.0.0:9443"
-    )]
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_ADDRESS")]
+    #[arg(default_value = "0.0.0.0:9443")]
     address: SocketAddr,
 
     /// Address for /livez, /healthz and /readyz over plain HTTP, so that probes do not depend on
     /// the load at --address.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "MEDLEY_HEALTH_ADDRESS",
-        default_value = "0.0.0.0:8082"
-    )]
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_HEALTH_ADDRESS")]
+    #[arg(default_value = "0.0.0.0:8082")]
     health_address: SocketAddr,
 
-    /// Address for /metrics over TLS, besides --address: for networks where only the API server
-    /// reaches that one.
+    /// Additional address for /metrics over TLS, for networks where only the API server reaches
+    /// --address.
     #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
     #[command(flatten)]
     callers: CallerArguments,
 
-    /// The certificate to serve with, in PEM; reloaded when it changes.
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "MEDLEY_TLS_CERT",
-        requires = "tls_key"
-    )]
+    /// Serving certificate, in PEM; reloaded when the file changes.
+    #[arg(long, value_name = "PATH", env = "MEDLEY_TLS_CERT")]
+    #[arg(requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
-    /// The key of the certificate.
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "MEDLEY_TLS_KEY",
-        requires = "tls_cert"
-    )]
+    /// Private key of the serving certificate, in PEM.
+    #[arg(long, value_name = "PATH", env = "MEDLEY_TLS_KEY")]
+    #[arg(requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// The CA that the API server is to trust with --register, when --tls-cert is given.
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "MEDLEY_TLS_CA",
-        requires_all = ["tls_cert", "register"]
-    )]
+    /// CA of --tls-cert, which --register makes the API server trust.
+    #[arg(long, value_name = "PATH", env = "MEDLEY_TLS_CA")]
+    #[arg(requires_all = ["tls_cert", "register"])]
     tls_ca: Option<PathBuf>,
 
-    /// Issue certificates, and keep their CAs in this Secret, so that the API server trusts all
-    /// replicas. It is created if missing; certificates and CAs are renewed in time.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MEDLEY_TLS_SECRET",
-        requires = "register",
-        conflicts_with = "tls_cert"
-    )]
+    /// Issue certificates from CAs that are kept in this Secret, so that the API server trusts all
+    /// replicas. The Secret is created if missing; certificates and CAs are renewed in time.
+    #[arg(long, value_name = "NAME", env = "MEDLEY_TLS_SECRET")]
+    #[arg(requires = "register", conflicts_with = "tls_cert")]
     tls_secret: Option<String>,
-
-    /// The namespace of that Secret.
-    /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
-    #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
-    namespace: Option<String>,
 
     /// Register the webhooks with the API server under this address: url=https://HOST[:PORT] or
     /// service=NAMESPACE/NAME[:PORT].
     #[arg(long, value_name = "WHERE", env = "MEDLEY_REGISTER")]
-    register: Option<Reach>,
+    register: Option<WebhookAddress>,
 
-    /// The controllers to register webhooks for, separated by commas, as in `medley run`.
+    /// Comma-separated controllers to register webhooks for, as in `medley run`.
     /// [default: governance, cpu-models, release]
-    #[arg(
-        long,
-        value_name = "NAMES",
-        env = "MEDLEY_CONTROLLERS",
-        value_delimiter = ',',
-        requires = "register"
-    )]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(env = "MEDLEY_CONTROLLERS", requires = "register")]
     controllers: Option<Vec<Job>>,
 }
 
 /// The admission checks of the given jobs.
-pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
+pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Webhooks {
     let layer = |job: &Job| match job {
         Job::Governance | Job::CpuModels | Job::Release | Job::Placement | Job::RuntimeClasses => {
             None
@@ -158,7 +99,7 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
         Job::ImagesCdi => Some(Layer::Cdi),
         Job::ImagesVm => Some(Layer::Vm),
     };
-    Checks {
+    Webhooks {
         approvals: jobs.contains(&Job::Governance),
         layers: jobs.iter().filter_map(layer).collect(),
         cpu_models: jobs.contains(&Job::CpuModels),
@@ -168,26 +109,19 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let registries = arguments
-        .registry
-        .registries(&arguments.addresses.policy())?;
+    let (_, registries) = arguments.service.registries()?;
     let origin = origin(arguments)?;
     process::build_runtime()?.block_on(async {
         let stop = process::stop_signal()?;
-        let traces = arguments.traces.start()?;
+        let traces = arguments.service.traces.start()?;
         let health = Health::default();
         if arguments.register.is_some() {
             health.expect_registration();
         }
-        let probes = arguments.health_address;
-        let probes = TcpListener::bind(probes).await.with_context(|| {
-            format!(
-                "listening on {probes} for health checks; choose another with --health-address ADDR"
-            )
-        })?;
+        let probes = listen_for_probes(arguments.health_address).await?;
         // Probes are answered while reviews are drained, until the process ends.
         tokio::spawn(health.clone().serve(probes));
-        let client = arguments.cluster.client().await?;
+        let client = arguments.service.cluster.client().await?;
         let (certificates, authority) = match origin {
             Origin::Files(certificates, authority) => (certificates, authority),
             Origin::Ours(reach) => (made(arguments, &client, reach).await?, None),
@@ -205,16 +139,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let shown = arguments.metrics_address;
         let shown = shown.filter(|it| !it.ip().is_loopback());
         let shown = shown.unwrap_or(arguments.address);
-        if let Some(keeper) = arguments.metrics.keeper(shown, &client) {
+        if let Some(keeper) = arguments.service.metrics.keeper(shown, &client) {
             running.guard_metrics(keeper);
         }
         let trust = authority.as_ref().or_else(|| running.trust()).cloned();
         if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
-            let standard = || Job::STANDARD.to_vec();
-            let jobs = arguments.controllers.clone().unwrap_or_else(standard);
-            let jobs: BTreeSet<Job> = jobs.into_iter().collect();
-            let checks = checks(&jobs, &registries);
-            ::webhook::register_checks(&client, &trust, reach, &checks, &mut running).await?;
+            let checks = checks(&jobs(arguments.controllers.as_ref()), &registries);
+            ::webhook::register_webhooks(&client, &trust, reach, &checks, &mut running).await?;
         }
         exit::print("ready\n")?;
         stop.await;
@@ -231,7 +162,7 @@ enum Origin<'a> {
     /// Files, and the CA bundle to register.
     Files(Certificates, Option<Trust>),
     /// Issued here, for the registered address.
-    Ours(&'a Reach),
+    Ours(&'a WebhookAddress),
 }
 
 fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
@@ -259,12 +190,12 @@ fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
 async fn made(
     arguments: &Arguments,
     client: &Client,
-    reach: &Reach,
+    reach: &WebhookAddress,
 ) -> anyhow::Result<Certificates> {
     let Some(secret) = &arguments.tls_secret else {
         return Ok(Certificates::self_made(&reach.names())?);
     };
-    let namespace = arguments.namespace.clone().unwrap_or_else(own_namespace);
+    let namespace = arguments.service.namespace();
     let authorities = Authorities::open(client.clone(), &namespace, secret, reach.names()).await?;
     Ok(Certificates::Shared {
         authorities: Box::new(authorities),

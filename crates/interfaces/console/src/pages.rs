@@ -82,6 +82,12 @@ impl Level {
     }
 }
 
+/// The beginning of a digest.
+pub(crate) fn short_digest(digest: &str) -> String {
+    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+    hex.chars().take(12).collect()
+}
+
 /// State of one job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_view::nodes::{NodeIndex, NodeView};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, Resource};
@@ -103,6 +104,14 @@ impl From<Unavailable> for Problem {
     }
 }
 
+/// Data of a page, or why a part of it is not shown. A page cannot show that the user is signed out.
+pub(crate) fn shown<T>(data: Result<T, Unavailable>) -> Result<Result<T, Unavailable>, Problem> {
+    match data {
+        Err(Unavailable::SignedOut) => Err(Unavailable::SignedOut.into()),
+        data => Ok(data),
+    }
+}
+
 /// The objects of a kind, or why they are not shown.
 pub(crate) type Objects<K> = Result<Vec<Arc<K>>, Unavailable>;
 
@@ -114,6 +123,8 @@ pub(crate) struct Viewer {
     client: Client,
     permissions: PermissionCache,
     caches: Mutex<HashMap<Place, Box<dyn Any + Send>>>,
+    /// Indexes of the nodes, by type.
+    node_views: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
     derived_cache: DerivedCache,
     /// The plural name of the changed kind.
     changes: broadcast::Sender<String>,
@@ -127,6 +138,7 @@ impl Viewer {
             client,
             permissions: PermissionCache::default(),
             caches: Mutex::default(),
+            node_views: Mutex::default(),
             derived_cache: DerivedCache::default(),
             changes: broadcast::Sender::new(CHANGE_CAPACITY),
             tasks: Mutex::default(),
@@ -175,6 +187,32 @@ impl Viewer {
         }
     }
 
+    /// An index of the nodes that the user may read, which follows their cache.
+    pub(crate) async fn nodes<I: NodeIndex>(&self) -> Result<Arc<I>, Unavailable> {
+        self.all::<Node>().await?;
+        let known = {
+            let views = self.node_views.lock();
+            let view = views.get(&TypeId::of::<I>());
+            view.and_then(|it| it.downcast_ref::<NodeView<I>>())
+                .cloned()
+        };
+        if let Some(view) = known {
+            return Ok(view.snapshot());
+        }
+        let place = (TypeId::of::<Node>(), None);
+        let cache = self.cache(place, || Api::all(self.client.clone()));
+        // Indexing thousands of nodes takes a moment; other requests are answered meanwhile.
+        let view = tokio::task::spawn_blocking(move || NodeView::<I>::follow(&cache, |_| {}));
+        let view = view.await.map_err(|error| {
+            Unavailable::Failed(format!("The nodes could not be indexed: {error}"))
+        })?;
+        let index = view.snapshot();
+        self.node_views
+            .lock()
+            .insert(TypeId::of::<I>(), Box::new(view));
+        Ok(index)
+    }
+
     /// A value computed from objects, cached while they do not change.
     pub(crate) async fn derived<W: Derived>(&self, from: W::From) -> Result<W, Unavailable> {
         self.derived_cache.get(from).await
@@ -196,6 +234,7 @@ impl Viewer {
             Ok(_) => {
                 // Objects read with permissions that are gone must not be shown again.
                 self.caches.lock().remove(&place);
+                self.node_views.lock().clear();
                 let resource = list.resource;
                 return Err(Unavailable::Forbidden { resource });
             }

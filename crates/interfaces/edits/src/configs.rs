@@ -1,13 +1,21 @@
 //! Changes of VirtPlatformConfigs, with errors that name the next step.
 
 use api::advisor::{Action, GROUP, PLURAL, VirtPlatformConfig};
-use governance::answer::list_valid_names;
-use kube::api::{ListParams, Patch, PatchParams};
+use governance::profile::node_health::NodeHealthRemediation;
+use governance::user_patches::list_valid_names;
+use governance::{Profile as _, Registry};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use runtime::Error;
+use runtime::{Absent as _, Error, Key, Writer};
 use serde_json::{Value, json};
 
 use crate::ATTEMPTS;
+
+/// Every built-in profile. The objects in a cluster show which of them its operator has enabled.
+pub fn registry() -> Result<Registry, Error> {
+    let optional = [NodeHealthRemediation.about().name];
+    Registry::standard(&optional).map_err(|error| Error::Invalid(error.to_string()))
+}
 
 /// The configurations of a cluster.
 pub struct Configs {
@@ -26,11 +34,10 @@ impl Configs {
 
     /// All of them, by name; `None` if the CRD is not installed.
     pub async fn try_list(&self) -> Result<Option<Vec<VirtPlatformConfig>>, Error> {
-        match self.api.list(&ListParams::default()).await {
-            Ok(list) => Ok(Some(list.items)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(Error::api("listing VirtPlatformConfigs")(error)),
-        }
+        let listed = self.api.list(&ListParams::default()).await;
+        let listed = listed.not_found_as_none();
+        let listed = listed.map_err(Error::api("listing VirtPlatformConfigs"))?;
+        Ok(listed.map(|list| list.items))
     }
 
     /// All of them, by name.
@@ -40,15 +47,11 @@ impl Configs {
 
     /// One that has to exist.
     pub async fn get(&self, name: &str) -> Result<VirtPlatformConfig, Error> {
-        match self.api.get(name).await {
-            Ok(found) => return Ok(found),
-            // The API server answers 404 for a kind that is not installed, too.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => {
-                return Err(Error::api(format!("reading VirtPlatformConfig {name}"))(
-                    error,
-                ));
-            }
+        let found = self.api.get(name).await.not_found_as_none();
+        let found = found.map_err(Error::api(format!("reading VirtPlatformConfig {name}")))?;
+        // The API server answers 404 for a kind that is not installed, too.
+        if let Some(found) = found {
+            return Ok(found);
         }
         let names: Vec<_> = self
             .list()
@@ -104,27 +107,20 @@ impl Configs {
         unchanged: impl Fn(&VirtPlatformConfig) -> bool,
     ) -> Result<VirtPlatformConfig, Error> {
         let name = config.name_any();
-        let params = PatchParams {
-            field_manager: Some(self.manager.to_owned()),
-            ..PatchParams::default()
-        };
+        let writer = Writer::new(self.api.clone(), self.manager);
         let mut version = config.resource_version();
         for _ in 0..ATTEMPTS {
             patch["metadata"]["resourceVersion"] = json!(version);
-            match self.api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            match writer.merge(&Key::new("", &name), &patch).await {
                 Ok(changed) => return Ok(changed),
-                Err(kube::Error::Api(status)) if status.code == 409 => {
+                Err(error) if error.code() == Some(409) => {
                     let now = self.get(&name).await?;
                     if !unchanged(&now) {
                         break;
                     }
                     version = now.resource_version();
                 }
-                Err(error) => {
-                    return Err(Error::api(format!("changing VirtPlatformConfig {name}"))(
-                        error,
-                    ));
-                }
+                Err(error) => return Err(error),
             }
         }
         Err(Error::Invalid(format!(
@@ -152,7 +148,7 @@ fn not_installed() -> Error {
 #[cfg(test)]
 mod tests {
     use api::advisor::VirtPlatformConfigSpec;
-    use kube::api::PostParams;
+    use kube::api::{Patch, PatchParams, PostParams};
     use testkit::TestCluster;
 
     use super::*;

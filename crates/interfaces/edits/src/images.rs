@@ -2,18 +2,20 @@
 
 use api::cdi::{DataImportCron, DataVolume};
 use api::golden::{GROUP, GoldenImagePolicy, GoldenImagePolicySpec, ImagePolicy, NAME, PLURAL};
+use cluster_view::policies;
 use golden_images::overview::Variant;
 use golden_images::pins::asked;
 use jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
-use runtime::Error;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use runtime::{Absent as _, Error, Key, Writer};
 use serde_json::json;
 
 use crate::ATTEMPTS;
 
 /// The GoldenImagePolicy of a cluster.
 pub struct Policies {
+    client: Client,
     api: Api<GoldenImagePolicy>,
     manager: &'static str,
 }
@@ -22,20 +24,9 @@ impl Policies {
     /// The GoldenImagePolicy of a cluster; changes use this field manager.
     pub fn new(client: &Client, manager: &'static str) -> Self {
         Self {
+            client: client.clone(),
             api: Api::all(client.clone()),
             manager,
-        }
-    }
-
-    /// The policy, if there is one.
-    pub async fn read(&self) -> Result<Option<GoldenImagePolicy>, Error> {
-        match self.api.get(NAME).await {
-            Ok(found) => Ok(Some(found)),
-            // The API server answers 404 for a kind that is not installed, too.
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(Error::api(format!("reading GoldenImagePolicy {NAME}"))(
-                error,
-            )),
         }
     }
 
@@ -46,42 +37,26 @@ impl Policies {
         dry_run: bool,
         edit: impl Fn(&GoldenImagePolicySpec) -> Vec<ImagePolicy>,
     ) -> Result<GoldenImagePolicy, Error> {
+        let writer = Writer::new(self.api.clone(), self.manager).dry_run(dry_run);
         for _ in 0..ATTEMPTS {
-            let found = self.read().await?;
+            let found: Option<GoldenImagePolicy> = policies::read(&self.client).await?;
             let images = edit(&found.as_ref().map(|it| it.spec.clone()).unwrap_or_default());
             let outcome = if let Some(found) = found {
-                let patch = Patch::Merge(json!({
-                    "metadata": { "resourceVersion": found.resource_version() },
-                    "spec": { "images": images },
-                }));
-                let params = PatchParams {
-                    field_manager: Some(self.manager.to_owned()),
-                    dry_run,
-                    ..PatchParams::default()
-                };
-                self.api.patch(NAME, &params, &patch).await
+                let patch = json!({ "spec": { "images": images } });
+                writer.merge_into(&found.metadata, patch).await
             } else {
                 self.installed().await?;
                 let spec = GoldenImagePolicySpec {
                     images,
                     ..GoldenImagePolicySpec::default()
                 };
-                let params = PostParams {
-                    field_manager: Some(self.manager.to_owned()),
-                    dry_run,
-                };
-                let new = GoldenImagePolicy::new(NAME, spec);
-                self.api.create(&params, &new).await
+                writer.create(&GoldenImagePolicy::new(NAME, spec)).await
             };
             match outcome {
                 Ok(written) => return Ok(written),
                 // Conflict with another writer: read again and apply the change to the new object.
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => {
-                    return Err(Error::api(format!("changing GoldenImagePolicy {NAME}"))(
-                        error,
-                    ));
-                }
+                Err(error) if error.code() == Some(409) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(Error::Invalid(format!(
@@ -91,13 +66,17 @@ impl Policies {
 
     /// An error if the CRD is not installed, which looks like a missing object otherwise.
     async fn installed(&self) -> Result<(), Error> {
-        match self.api.list(&ListParams::default().limit(1)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Err(Error::Invalid(format!(
-                "GoldenImagePolicy is not installed: the cluster has no CustomResourceDefinition {PLURAL}.{GROUP}; it comes with the operator"
-            ))),
-            Err(error) => Err(Error::api("listing GoldenImagePolicies")(error)),
+        let listed = self.api.list(&ListParams::default().limit(1)).await;
+        let listed = listed.not_found_as_none();
+        if listed
+            .map_err(Error::api("listing GoldenImagePolicies"))?
+            .is_some()
+        {
+            return Ok(());
         }
+        Err(Error::Invalid(format!(
+            "GoldenImagePolicy is not installed: the cluster has no CustomResourceDefinition {PLURAL}.{GROUP}; it comes with the operator"
+        )))
     }
 }
 
@@ -116,21 +95,21 @@ pub async fn refresh(
     client: &Client,
     namespace: &str,
     variant: &Variant,
-    params: &PatchParams,
+    (manager, dry_run): (&str, bool),
     now: Timestamp,
 ) -> Result<Option<Refreshed>, Error> {
     let Some(asked) = asked(variant, now) else {
         return Ok(None);
     };
-    let crons: Api<DataImportCron> = Api::namespaced(client.clone(), namespace);
+    let crons = Api::<DataImportCron>::namespaced(client.clone(), namespace);
+    let crons = Writer::new(crons, manager).dry_run(dry_run);
     let (cron, patch) = asked.poll;
-    let sent = crons.patch(&cron, params, &Patch::Merge(patch)).await;
-    sent.map_err(Error::api(format!("changing DataImportCron {cron}")))?;
+    crons.merge(&Key::new(namespace, &cron), &patch).await?;
     let mut import = None;
     if let Some((name, patch)) = asked.retry {
-        let volumes: Api<DataVolume> = Api::namespaced(client.clone(), namespace);
-        let sent = volumes.patch(&name, params, &Patch::Merge(patch)).await;
-        sent.map_err(Error::api(format!("changing DataVolume {name}")))?;
+        let volumes = Api::<DataVolume>::namespaced(client.clone(), namespace);
+        let volumes = Writer::new(volumes, manager).dry_run(dry_run);
+        volumes.merge(&Key::new(namespace, &name), &patch).await?;
         import = Some(name);
     }
     Ok(Some(Refreshed { cron, import }))

@@ -7,7 +7,7 @@
 mod configs;
 mod images;
 
-pub use configs::Configs;
+pub use configs::{Configs, registry};
 pub use images::{Policies, Refreshed, refresh};
 
 /// Attempts to write a change that conflicts with other writers.

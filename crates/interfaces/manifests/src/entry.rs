@@ -63,12 +63,22 @@ impl FromStr for Part {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|part| part.name() == text).copied();
-        known.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
-            format!("no such part; there are: {}", names.join(", "))
-        })
+        by_name(Self::ALL, Self::name, text, "part")
     }
+}
+
+/// The value of a name; the error lists all names.
+pub(crate) fn by_name<T: Copy>(
+    all: &[T],
+    name: fn(T) -> &'static str,
+    text: &str,
+    what: &str,
+) -> Result<T, String> {
+    let known = all.iter().copied().find(|it| name(*it) == text);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|it| name(*it)).collect();
+        format!("unknown {what}; expected one of: {}", names.join(", "))
+    })
 }
 
 /// An object of an installation.
@@ -139,24 +149,19 @@ impl Entry {
 }
 
 /// Values for the objects: those of the options, or marks that become template expressions.
-pub(crate) trait Fill {
-    fn namespace(&self) -> String;
-    fn image(&self) -> String;
-    fn replicas(&self) -> Value;
-    /// Names, separated by commas.
-    fn jobs(&self) -> String;
-    /// Names, separated by commas.
-    fn profiles(&self) -> String;
-    /// Names, separated by commas.
-    fn console_hosts(&self) -> String;
-    /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
-    fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
-        BTreeMap::new()
-    }
-    /// Names, separated by commas.
-    fn client_names(&self) -> String;
+pub(crate) struct Fill {
+    pub(crate) namespace: String,
+    pub(crate) image: String,
+    pub(crate) replicas: Value,
+    /// Comma-separated names, as the following ones.
+    pub(crate) jobs: String,
+    pub(crate) profiles: String,
+    pub(crate) console_hosts: String,
+    pub(crate) client_names: String,
     /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
-    fn api_servers(&self) -> Value;
+    pub(crate) api_servers: Value,
+    /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
+    pub(crate) named_secrets: BTreeMap<String, BTreeSet<String>>,
     /// A conditional argument of a program.
-    fn argument(&self, when: When, text: String) -> Option<String>;
+    pub(crate) argument: Box<dyn Fn(When, String) -> Option<String>>,
 }

@@ -33,15 +33,15 @@ pub fn files() -> Result<BTreeMap<String, String>, Error> {
 
 /// Plain manifests, to pick from. Optional parts are in files of their own.
 fn plain() -> Result<Files, Error> {
-    let options = Options::default();
+    let fill = Options::default().fill();
     let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for entry in entries(&options)? {
+    for entry in entries(&fill)? {
         if !entry.file.is_empty() {
             files.entry(entry.file).or_default().extend(entry.objects);
         }
     }
     let file = "optional/cluster-operator.yaml".to_owned();
-    files.insert(file, rbac::cluster_operator(&options)?);
+    files.insert(file, rbac::cluster_operator(&fill)?);
     let written = files.into_iter();
     written
         .map(|(path, objects)| Ok((path, documents(&objects)?)))
@@ -60,11 +60,7 @@ fn documents(objects: &[impl Serialize]) -> Result<String, Error> {
 
 /// An object, with a final line break.
 fn yaml(object: &impl Serialize) -> Result<String, Error> {
-    let mut text = serde_saphyr::to_string(object)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
+    Ok(ended(serde_saphyr::to_string(object)?))
 }
 
 /// The same, without folding long lines.
@@ -72,9 +68,14 @@ fn unfolded(object: &impl Serialize) -> Result<String, Error> {
     let options = serde_saphyr::ser_options! {
         folded_wrap_chars: usize::MAX,
     };
-    let mut text = serde_saphyr::to_string_with_options(object, options)?;
+    let text = serde_saphyr::to_string_with_options(object, options)?;
+    Ok(ended(text))
+}
+
+/// A text with a final line break.
+fn ended(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    Ok(text)
+    text
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use governance::Registry;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
+use crate::entry::by_name;
+
 /// A job of Medley. A new one needs a variant, a name, RBAC rules, and the line in the operator
 /// that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,10 +130,6 @@ impl FromStr for Job {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|job| job.name() == text).copied();
-        known.ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|job| job.name()).collect();
-            format!("no such controller; there are: {}", names.join(", "))
-        })
+        by_name(Self::ALL, Self::name, text, "controller")
     }
 }

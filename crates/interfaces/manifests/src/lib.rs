@@ -72,7 +72,7 @@ pub const OLDEST_KUBERNETES: (u32, u32) = (1, 30);
 pub fn objects(options: &Options) -> Result<Vec<Object>, Error> {
     options.validate()?;
     let mut objects = Vec::new();
-    for entry in entries(options)? {
+    for entry in entries(&options.fill())? {
         if entry.part == Part::Monitoring && !options.monitoring {
             continue;
         }
@@ -96,7 +96,7 @@ pub fn definitions() -> [CustomResourceDefinition; 6] {
 }
 
 /// All entries, filled.
-fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+fn entries(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = vec![Entry::new(
         Part::Namespace,
         When::Always,
@@ -110,12 +110,12 @@ fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-fn namespace(fill: &dyn Fill) -> Value {
+fn namespace(fill: &Fill) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
-            "name": fill.namespace(),
+            "name": fill.namespace,
             "labels": { "pod-security.kubernetes.io/enforce": "restricted" },
         },
     })

@@ -9,53 +9,53 @@ use crate::workloads::METRICS_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
 /// All entries, for the jobs that run.
-pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
-    let namespace = fill.namespace();
+pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
+    let namespace = &fill.namespace;
     let rules: [(When, &str, Value); 5] = [
         // They include those about the operator itself.
         (
             When::Always,
             "alerts",
-            governance::alerts::prometheus_rule(&namespace),
+            governance::alerts::prometheus_rule(namespace),
         ),
         (
             When::Any(&[Job::CpuModels]),
             "cpu-models",
-            cpu_models::alerts::prometheus_rule(&namespace),
+            cpu_models::alerts::prometheus_rule(namespace),
         ),
         (
             When::Any(Job::IMAGES),
             "golden-images",
-            golden_images::alerts::prometheus_rule(&namespace),
+            golden_images::alerts::prometheus_rule(namespace),
         ),
         (
             When::Any(&[Job::Placement]),
             "placement",
-            placement::alerts::prometheus_rule(&namespace),
+            placement::alerts::prometheus_rule(namespace),
         ),
         (
             When::Any(&[Job::Release]),
             "release",
-            release_migration::alerts::prometheus_rule(&namespace),
+            release_migration::alerts::prometheus_rule(namespace),
         ),
     ];
     let checked = When::Any(Job::CHECKED);
     let monitors = [
-        (When::Always, "metrics", service(&namespace)),
+        (When::Always, "metrics", service(namespace)),
         (
             When::Always,
             "metrics",
-            service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics"),
+            service_monitor(ACCOUNT, namespace, &labels(ACCOUNT), "metrics"),
         ),
         // Its Service is the one that the API server calls; metrics have a port of their own.
         (
             checked,
             "metrics",
-            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "metrics"),
+            service_monitor(WEBHOOK, namespace, &labels(WEBHOOK), "metrics"),
         ),
     ];
     let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {
-        let object = dashboard.config_map(&namespace);
+        let object = dashboard.config_map(namespace);
         (when, "dashboards", object)
     });
     let all = rules.into_iter().chain(monitors).chain(dashboards);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use governance::Registry;
 use governance::profile::UnknownProfile;
 use machinery::names::{is_dns1123_label, is_dns1123_subdomain};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::entry::{Fill, When};
 use crate::{IMAGE, Job, NAMESPACE};
@@ -206,54 +206,29 @@ impl Options {
             When::RequireClientCert => self.require_client_cert,
         }
     }
-}
 
-impl Fill for Options {
-    fn namespace(&self) -> String {
-        self.namespace.clone()
-    }
-
-    fn image(&self) -> String {
-        self.image.clone()
-    }
-
-    fn replicas(&self) -> Value {
-        self.replicas.into()
-    }
-
-    fn jobs(&self) -> String {
-        let names: Vec<&str> = self.jobs.iter().map(|job| job.name()).collect();
-        names.join(",")
-    }
-
-    fn profiles(&self) -> String {
-        let names: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
-        names.join(",")
-    }
-
-    fn console_hosts(&self) -> String {
-        self.console_hosts.join(",")
-    }
-
-    fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
-        match &self.pull_secrets {
-            PullSecrets::Named(named) => named.clone(),
-            PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),
-        }
-    }
-
-    fn client_names(&self) -> String {
-        self.client_names.join(",")
-    }
-
-    fn api_servers(&self) -> Value {
+    /// The values for the objects.
+    pub(crate) fn fill(&self) -> Fill {
+        let jobs: Vec<&str> = self.jobs.iter().map(|job| job.name()).collect();
+        let profiles: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
         let cidrs = self.api_server_cidrs.iter();
-        cidrs
-            .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))
-            .collect()
-    }
-
-    fn argument(&self, when: When, text: String) -> Option<String> {
-        self.has(&when).then_some(text)
+        let options = self.clone();
+        Fill {
+            namespace: self.namespace.clone(),
+            image: self.image.clone(),
+            replicas: self.replicas.into(),
+            jobs: jobs.join(","),
+            profiles: profiles.join(","),
+            console_hosts: self.console_hosts.join(","),
+            client_names: self.client_names.join(","),
+            api_servers: cidrs
+                .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))
+                .collect(),
+            named_secrets: match &self.pull_secrets {
+                PullSecrets::Named(named) => named.clone(),
+                PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),
+            },
+            argument: Box::new(move |when, text| options.has(&when).then_some(text)),
+        }
     }
 }

@@ -93,21 +93,19 @@ fn is_standard(profile: &dyn Profile) -> bool {
 }
 
 /// All entries.
-pub(crate) fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+pub(crate) fn entries(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = operator(fill)?;
     entries.extend(webhook(fill)?);
     let mut users = Vec::new();
     for role in user_roles() {
         users.push(serde_json::to_value(role)?);
     }
-    users.push(serde_json::to_value(roles::history_role(
-        &fill.namespace(),
-    ))?);
+    users.push(serde_json::to_value(roles::history_role(&fill.namespace))?);
     entries.push(Entry::new(Part::Rbac, When::Always, USERS_FILE, users));
     Ok(entries)
 }
 
-fn operator(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+fn operator(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = vec![Entry::new(
         Part::Rbac,
         When::Always,
@@ -141,10 +139,10 @@ fn operator(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     let file = "optional/placement.yaml".to_owned();
     let role = pull_secret_role(ACCOUNT);
     entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);
-    for (namespace, names) in fill.named_secrets() {
-        let names: Vec<String> = names.into_iter().collect();
+    for (namespace, names) in &fill.named_secrets {
+        let names: Vec<String> = names.iter().cloned().collect();
         let rules = placement::roles::named_secret_rules(&names);
-        let objects = elsewhere(fill, &namespace, NAMED_SECRETS, &rules, &[ACCOUNT, WEBHOOK]);
+        let objects = elsewhere(fill, namespace, NAMED_SECRETS, &rules, &[ACCOUNT, WEBHOOK]);
         let when = When::Any(&[Job::Placement]);
         let file = "optional/placement.yaml";
         entries.push(Entry::new(Part::Rbac, when, file, objects));
@@ -152,7 +150,7 @@ fn operator(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+fn webhook(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = vec![Entry::new(
         Part::Rbac,
         When::Any(Job::CHECKED),
@@ -186,11 +184,11 @@ fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
 }
 
 /// A service account, and its Role in the namespace of the installation.
-fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
+fn at_home(fill: &Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": { "name": name, "namespace": fill.namespace() },
+        "metadata": { "name": name, "namespace": fill.namespace },
         "rules": rules,
     });
     vec![account(fill, name), role, binding(fill, "Role", name, name)]
@@ -198,7 +196,7 @@ fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
 
 /// Roles of the installation's accounts in another namespace.
 fn elsewhere(
-    fill: &dyn Fill,
+    fill: &Fill,
     namespace: &str,
     name: &str,
     rules: &[PolicyRule],
@@ -212,16 +210,16 @@ fn elsewhere(
     });
     let mut bound = binding(fill, "Role", name, name);
     bound["metadata"]["namespace"] = namespace.into();
-    let accounts = accounts.iter().map(|account| {
-        json!({ "kind": "ServiceAccount", "name": account, "namespace": fill.namespace() })
-    });
+    let accounts = accounts.iter().map(
+        |account| json!({ "kind": "ServiceAccount", "name": account, "namespace": fill.namespace }),
+    );
     bound["subjects"] = accounts.collect();
     vec![role, bound]
 }
 
 /// A ClusterRole, and its binding to an account.
 fn granted(
-    fill: &dyn Fill,
+    fill: &Fill,
     when: When,
     file: String,
     role: ClusterRole,
@@ -231,7 +229,7 @@ fn granted(
     Ok(Entry::new(Part::Rbac, when, file, objects))
 }
 
-fn bound(fill: &dyn Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
+fn bound(fill: &Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
     let name = role.metadata.name.clone().unwrap_or_default();
     let binding = binding(fill, "ClusterRole", &name, account);
     Ok(vec![serde_json::to_value(role)?, binding])
@@ -239,7 +237,7 @@ fn bound(fill: &dyn Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>
 
 /// For clusters whose releases include Medley: its ClusterOperator, with placeholders until a
 /// release is built, and the additional rules to report it.
-pub(crate) fn cluster_operator(fill: &dyn Fill) -> Result<Vec<Value>, Error> {
+pub(crate) fn cluster_operator(fill: &Fill) -> Result<Vec<Value>, Error> {
     let placeholder = "placeholder.url.oc.will.replace.this.org/placeholdernamespace:medley";
     let manifest = json!({
         "apiVersion": "config.openshift.io/v1",
@@ -254,7 +252,7 @@ pub(crate) fn cluster_operator(fill: &dyn Fill) -> Result<Vec<Value>, Error> {
                 { "name": api::openshift::OPERATOR, "version": "0.0.1-snapshot" },
                 { "name": api::openshift::OPERATOR_IMAGE, "version": placeholder },
             ],
-            "relatedObjects": [{ "group": "", "resource": "namespaces", "name": fill.namespace() }],
+            "relatedObjects": [{ "group": "", "resource": "namespaces", "name": fill.namespace }],
         },
     });
     let rules: Vec<PolicyRule> = api::openshift::reporter_rules();
@@ -264,20 +262,20 @@ pub(crate) fn cluster_operator(fill: &dyn Fill) -> Result<Vec<Value>, Error> {
     Ok(objects)
 }
 
-fn account(fill: &dyn Fill, name: &str) -> Value {
+fn account(fill: &Fill, name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": { "name": name, "namespace": fill.namespace() },
+        "metadata": { "name": name, "namespace": fill.namespace },
     })
 }
 
 /// Binds an account of the installation to a role.
-fn binding(fill: &dyn Fill, kind: &str, role: &str, account: &str) -> Value {
-    let namespace = fill.namespace();
+fn binding(fill: &Fill, kind: &str, role: &str, account: &str) -> Value {
+    let namespace = &fill.namespace;
     let mut metadata = json!({ "name": role });
     if kind == "Role" {
-        metadata["namespace"] = namespace.clone().into();
+        metadata["namespace"] = namespace.as_str().into();
     }
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",

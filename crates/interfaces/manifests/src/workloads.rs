@@ -21,7 +21,7 @@ const FILE: &str = "operator.yaml";
 const NO_FILE: &str = "";
 
 /// All entries.
-pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
+pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
     let checked = When::Any(Job::CHECKED);
     let entry = |part, when, file: &str, object| Entry::new(part, when, file, vec![object]);
     vec![
@@ -63,30 +63,36 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
 }
 
 /// Several replicas: one leads and the others stand by.
-fn operator(fill: &dyn Fill) -> Value {
+fn operator(fill: &Fill) -> Value {
     let mut arguments = vec![
         "run".to_owned(),
-        format!("--controllers={}", fill.jobs()),
+        format!("--controllers={}", fill.jobs),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
     ];
-    arguments.extend(fill.argument(
+    arguments.extend((fill.argument)(
         When::Profiles,
-        format!("--enable-profile={}", fill.profiles()),
+        format!("--enable-profile={}", fill.profiles),
     ));
-    arguments.extend(fill.argument(
+    arguments.extend((fill.argument)(
         When::Any(&[Job::ImagesCdi]),
-        format!("--importer-image={}", fill.image()),
+        format!("--importer-image={}", fill.image),
     ));
-    arguments.extend(fill.argument(When::Console, format!("--console=0.0.0.0:{CONSOLE_PORT}")));
-    arguments.extend(fill.argument(
+    arguments.extend((fill.argument)(
+        When::Console,
+        format!("--console=0.0.0.0:{CONSOLE_PORT}"),
+    ));
+    arguments.extend((fill.argument)(
         When::Console,
         format!("--console-host={CONSOLE}.$(POD_NAMESPACE).svc"),
     ));
-    arguments.extend(fill.argument(
+    arguments.extend((fill.argument)(
         When::ConsoleHosts,
-        format!("--console-host={}", fill.console_hosts()),
+        format!("--console-host={}", fill.console_hosts),
     ));
-    arguments.extend(fill.argument(When::ConsoleHosts, "--console-behind-tls".to_owned()));
+    arguments.extend((fill.argument)(
+        When::ConsoleHosts,
+        "--console-behind-tls".to_owned(),
+    ));
     let container = json!({
         "name": "operator",
         "args": arguments,
@@ -102,21 +108,24 @@ fn operator(fill: &dyn Fill) -> Value {
 
 /// All replicas serve, with certificates of shared CAs. They recognise the API server where the
 /// cluster publishes the CA of its client certificate and makes it present one.
-fn webhook(fill: &dyn Fill) -> Value {
+fn webhook(fill: &Fill) -> Value {
     let mut arguments = vec![
         "webhook".to_owned(),
         format!("--register=service=$(POD_NAMESPACE)/{WEBHOOK}"),
         format!("--tls-secret={AUTHORITY}"),
-        format!("--controllers={}", fill.jobs()),
+        format!("--controllers={}", fill.jobs),
         format!("--health-address=0.0.0.0:{WEBHOOK_HEALTH_PORT}"),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
         format!("--client-ca-configmap={CALLERS_NAMESPACE}/{CALLERS}"),
     ];
-    arguments.extend(fill.argument(
+    arguments.extend((fill.argument)(
         When::ClientNames,
-        format!("--client-name={}", fill.client_names()),
+        format!("--client-name={}", fill.client_names),
     ));
-    arguments.extend(fill.argument(When::RequireClientCert, "--require-client-cert".to_owned()));
+    arguments.extend((fill.argument)(
+        When::RequireClientCert,
+        "--require-client-cert".to_owned(),
+    ));
     let container = json!({
         "name": "webhook",
         "args": arguments,
@@ -131,8 +140,8 @@ fn webhook(fill: &dyn Fill) -> Value {
     deployment(fill, WEBHOOK, container)
 }
 
-fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
-    container["image"] = fill.image().into();
+fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
+    container["image"] = fill.image.clone().into();
     container["env"] = json!([{
         "name": "POD_NAMESPACE",
         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
@@ -152,7 +161,7 @@ fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
         "kind": "Deployment",
         "metadata": metadata(fill, name),
         "spec": {
-            "replicas": fill.replicas(),
+            "replicas": fill.replicas,
             "strategy": { "type": "RollingUpdate" },
             "selector": { "matchLabels": labels(name) },
             "template": {
@@ -179,7 +188,7 @@ fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
 }
 
 /// Nodes are drained one replica at a time.
-fn budget(fill: &dyn Fill, name: &str) -> Value {
+fn budget(fill: &Fill, name: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -189,7 +198,7 @@ fn budget(fill: &dyn Fill, name: &str) -> Value {
 }
 
 /// Sessions are in the memory of one replica: a browser stays with it.
-fn console(fill: &dyn Fill) -> Value {
+fn console(fill: &Fill) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -204,7 +213,7 @@ fn console(fill: &dyn Fill) -> Value {
     })
 }
 
-fn webhook_service(fill: &dyn Fill) -> Value {
+fn webhook_service(fill: &Fill) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -227,7 +236,7 @@ fn webhook_service(fill: &dyn Fill) -> Value {
 /// Ingress to some pods; no other port can be reached from another node. Egress is left open,
 /// because registries and the API server may be anywhere. A kubelet reaches the pods of its node
 /// regardless of policies, so probes need no rule.
-fn reachable(fill: &dyn Fill, name: &str, pods: &str, ingress: &[Value]) -> Value {
+fn reachable(fill: &Fill, name: &str, pods: &str, ingress: &[Value]) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -247,10 +256,10 @@ fn open(port: u16) -> Value {
 
 /// The port of the webhooks. The source addresses of API servers differ between clusters (their
 /// hosts, a tunnel, the addresses of nodes), so it is open unless the options name them.
-fn for_api_servers(fill: &dyn Fill) -> Value {
+fn for_api_servers(fill: &Fill) -> Value {
     let mut rule = open(WEBHOOK_PORT);
     // An empty list allows all peers.
-    rule["from"] = fill.api_servers();
+    rule["from"] = fill.api_servers.clone();
     rule
 }
 
@@ -261,8 +270,8 @@ fn for_pods(port: u16) -> Value {
     rule
 }
 
-fn metadata(fill: &dyn Fill, name: &str) -> Value {
-    json!({ "name": name, "namespace": fill.namespace(), "labels": labels(name) })
+fn metadata(fill: &Fill, name: &str) -> Value {
+    json!({ "name": name, "namespace": fill.namespace, "labels": labels(name) })
 }
 
 fn probe(path: &str, port: u16, scheme: &str) -> Value {

@@ -45,7 +45,7 @@ use connections::{Connections, Registration, Tracked};
 use stream::{Stream, Watched};
 
 /// Timeout of the TLS handshake, of the first request, and of the headers of a request.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keep-alive timeout between requests, as in kube-apiserver. Clients reuse connections, and lose a
 /// request that they send while one is being closed.
@@ -160,20 +160,13 @@ async fn accept(
             continue;
         };
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
-        let stopped = stopped.clone();
+        let (stopped, streams) = (stopped.clone(), limits.streams);
         let answer = answer();
         let answer = Box::new(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(PeerAddress(peer));
             answer(request)
         });
-        clients.spawn(client(
-            stream,
-            registration,
-            tls,
-            limits.streams,
-            answer,
-            stopped,
-        ));
+        clients.spawn(client(stream, registration, tls, streams, answer, stopped));
     }
     drop(listener);
     stopping.send_replace(true);
@@ -210,18 +203,19 @@ async fn client(
         debug!(%error, "setting TCP_NODELAY failed");
     }
     let Some(tls) = tls else {
+        let stream = Box::new(stream);
         return converse(
-            Box::new(stream),
+            stream,
             &registration,
             streams,
             answer,
             stopped,
-            PATIENCE,
+            CLIENT_TIMEOUT,
         )
         .await;
     };
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(PATIENCE, tls.accept(stream)) => shaken,
+        shaken = tokio::time::timeout(CLIENT_TIMEOUT, tls.accept(stream)) => shaken,
         () = registration.connection().evicted() => return,
     };
     let stream = match shaken {
@@ -244,13 +238,14 @@ async fn client(
         }
         answer(request)
     });
+    let stream = Box::new(stream);
     converse(
-        Box::new(stream),
+        stream,
         &registration,
         streams,
         answer,
         stopped,
-        PATIENCE,
+        CLIENT_TIMEOUT,
     )
     .await;
 }

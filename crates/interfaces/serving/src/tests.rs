@@ -228,7 +228,7 @@ async fn idle_connections_are_closed_for_new_ones() -> anyhow::Result<()> {
         // The longest idle one was closed first.
         let mut first = idle.remove(0);
         let mut rest = Vec::new();
-        let closed = tokio::time::timeout(PATIENCE / 2, first.read_to_end(&mut rest));
+        let closed = tokio::time::timeout(CLIENT_TIMEOUT / 2, first.read_to_end(&mut rest));
         let _ = closed.await?;
     }
     Ok(())

@@ -8,7 +8,7 @@ mod tests;
 
 use serde::Serialize;
 
-pub use reason::{Fallback, RuledOut};
+pub use reason::{Fallback, ModelRejection};
 pub(crate) use survey::NodeContext;
 pub use survey::Survey;
 
@@ -39,7 +39,7 @@ pub struct Decision {
     /// The models that pass every rule, best first.
     pub candidates: Vec<Candidate>,
     /// The models of the node that fail a rule, sorted by name.
-    pub ruled_out: Vec<Refused>,
+    pub ruled_out: Vec<RejectedModel>,
 }
 
 /// The model that a VM gets.
@@ -92,11 +92,11 @@ pub struct Candidate {
 /// A model of the node that may not be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct RejectedModel {
     /// Its name, as in the node label.
     pub model: String,
     /// The rule that it fails.
-    pub reason: RuledOut,
+    pub reason: ModelRejection,
 }
 
 /// Decides for a VM that starts on a node.

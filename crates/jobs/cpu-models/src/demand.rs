@@ -14,7 +14,7 @@ use crate::names::{FEATURE_LABEL, TRUE};
 
 /// The inputs of a demand: fields of the VM, and the settings for all VMs of the cluster.
 #[derive(Debug, Clone, Default)]
-pub struct Parts<'a> {
+pub struct DemandInputs<'a> {
     /// `spec.nodeSelector`: labels that the node must have.
     pub node_selector: Option<&'a BTreeMap<String, String>>,
     /// Required node affinity.
@@ -43,7 +43,7 @@ pub struct Demand {
 
 impl Demand {
     /// Normalises these parts, so that equal demands compare equal.
-    pub fn new(parts: &Parts<'_>) -> Self {
+    pub fn new(parts: &DemandInputs<'_>) -> Self {
         let feature = |name: &String| format!("{FEATURE_LABEL}{name}");
         // KubeVirt takes `best-match-model` for the name of a model, and selects nodes with its
         // label.
@@ -103,7 +103,7 @@ impl Demand {
 
 impl Default for Demand {
     fn default() -> Self {
-        Self::new(&Parts::default())
+        Self::new(&DemandInputs::default())
     }
 }
 

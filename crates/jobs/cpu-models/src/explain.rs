@@ -10,7 +10,7 @@ mod text;
 use machinery::node_affinity::tolerates;
 use serde::Serialize;
 
-use crate::decide::{Candidate, Decision, ModelVerdict, NodeContext, RuledOut, Survey};
+use crate::decide::{Candidate, Decision, ModelRejection, ModelVerdict, NodeContext, Survey};
 use crate::index::node::NodeVendor;
 use crate::index::{Index, Indexed};
 use crate::machine::Machine;
@@ -32,7 +32,7 @@ pub struct Explanation {
     /// Eligible nodes that do not support it, sorted; all eligible nodes if none was chosen.
     pub others: Vec<String>,
     /// Nodes that are not eligible, sorted by name.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<IneligibleNode>,
     /// Newer models that additional nodes would make available, best first.
     pub gains: Vec<Gain>,
     /// How far the chosen model is from its threshold.
@@ -43,7 +43,7 @@ pub struct Explanation {
 /// A node that is not eligible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftOut {
+pub struct IneligibleNode {
     /// Its name.
     pub node: String,
     /// The first rule that it fails.
@@ -176,7 +176,7 @@ impl Explanation {
             let name = node.name.to_string();
             if !counts {
                 let reason = left_out(survey, place, machine, at, node);
-                self.left_out.push(LeftOut { node: name, reason });
+                self.left_out.push(IneligibleNode { node: name, reason });
             } else if chosen.is_some_and(|id| node.models.binary_search(&id).is_ok()) {
                 self.supporters.push(name);
             } else {
@@ -200,7 +200,7 @@ impl Explanation {
         let chosen: Option<&Candidate> = self.decision.candidates.first();
         let chosen_age = chosen.and_then(|chosen| age(&chosen.model));
         for refused in &self.decision.ruled_out {
-            let RuledOut::TooFewSupporters { supporters, .. } = refused.reason else {
+            let ModelRejection::TooFewSupporters { supporters, .. } = refused.reason else {
                 continue;
             };
             let better = age(&refused.model);

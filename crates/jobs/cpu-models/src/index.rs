@@ -171,6 +171,21 @@ impl Index {
         Some(self.labels_in(node).collect())
     }
 
+    /// A new node of the same class as an indexed one: ready, schedulable and without taints.
+    pub fn node_like(&self, like: &str) -> Option<NodeInputs> {
+        let node = self.node(self.place_of(like)?)?;
+        let labels = self.labels_in(node);
+        Some(NodeInputs {
+            name: like.to_owned(),
+            labels: labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+            ready: true,
+            architecture: node.architecture.clone(),
+            ..NodeInputs::default()
+        })
+    }
+
     /// The models that at least one node supports, by name, and the number of nodes that do.
     pub fn models(&self) -> BTreeMap<&str, usize> {
         let models = self.labels.models();

@@ -6,10 +6,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::kubevirt::{Feature, VirtualMachineInstance};
+use api::kubevirt::{Feature, VirtualMachineInstance, phases};
 use k8s_openapi::api::core::v1::NodeSelector;
 
-use crate::demand::{Demand, Parts};
+use crate::demand::{Demand, DemandInputs};
 use crate::machine::{Machine, Requested};
 use crate::names::{BEST_MATCH_MODEL, MODEL_ANNOTATION, REQUESTED_MODEL_ANNOTATION};
 
@@ -38,7 +38,7 @@ impl Machine {
         let required = required.filter(|required| !required.is_null());
         let required: Option<NodeSelector> =
             required.map(|required| serde_json::from_value(required.clone()).unwrap_or_default());
-        let demand = Demand::new(&Parts {
+        let demand = Demand::new(&DemandInputs {
             node_selector: Some(&labels),
             required: required.as_ref(),
             tolerations: &spec.tolerations,
@@ -79,6 +79,28 @@ pub fn recorded(instance: &VirtualMachineInstance) -> Option<&str> {
     let status = instance.status.as_ref()?;
     let preferred = status.preffered_model.as_deref();
     preferred.filter(|model| !model.is_empty())
+}
+
+/// How to repair an instance without a model that was admitted while the webhook was not called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// Wait until the webhook is registered: a replacement would be wrong in the same way before.
+    AwaitWebhook,
+    /// Write the instance, so that admission chooses a model: it was handed over without one.
+    Rewrite,
+    /// Delete its launchers that no node can run, so that KubeVirt creates others.
+    DeleteLaunchers,
+}
+
+impl Repair {
+    /// The repair of an instance without a model.
+    pub fn of(instance: &VirtualMachineInstance, webhook_registered: bool) -> Self {
+        match instance.phase() {
+            _ if !webhook_registered => Self::AwaitWebhook,
+            phases::SCHEDULED | phases::RUNNING => Self::Rewrite,
+            _ => Self::DeleteLaunchers,
+        }
+    }
 }
 
 fn annotation<'a>(instance: &'a VirtualMachineInstance, name: &str) -> Option<&'a str> {

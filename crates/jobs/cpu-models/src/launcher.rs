@@ -6,11 +6,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use api::kubevirt::{VirtualMachineInstance, annotations, labels};
 use k8s_openapi::api::core::v1::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
 };
+use kube_core::ResourceExt as _;
+use serde_json::{Value, json};
 
 use crate::index::node::{NodeVendor, true_labels};
 use crate::names::{
@@ -25,6 +29,61 @@ pub struct Placement {
     pub node_selector: BTreeMap<String, String>,
     /// `spec.affinity`.
     pub affinity: Option<Affinity>,
+}
+
+impl Placement {
+    /// The node constraints of a pod.
+    pub fn of_pod(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let selector = spec.and_then(|spec| spec.node_selector.clone());
+        Self {
+            node_selector: selector.unwrap_or_default(),
+            affinity: spec.and_then(|spec| spec.affinity.clone()),
+        }
+    }
+
+    /// The JSON patch that changes a pod with these constraints to others.
+    pub fn patch_to(&self, wanted: &Self) -> Vec<Value> {
+        let add = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
+        let mut patch = Vec::new();
+        if self.node_selector != wanted.node_selector {
+            patch.push(add("/spec/nodeSelector", json!(wanted.node_selector)));
+        }
+        if self.affinity != wanted.affinity {
+            patch.push(add("/spec/affinity", json!(wanted.affinity)));
+        }
+        patch
+    }
+}
+
+/// Whether a launcher pod is the target of a migration.
+pub fn is_migration_target(pod: &Pod) -> bool {
+    pod.labels().contains_key(labels::MIGRATION)
+}
+
+/// The name of the instance of a launcher pod: that of its owner, else of KubeVirt's annotation.
+pub fn instance_name(pod: &Pod) -> Option<&str> {
+    let mut owners = pod.owner_references().iter();
+    let owner = owners.find(|owner| owner.kind == "VirtualMachineInstance");
+    let owner = owner.map(|owner| owner.name.as_str());
+    owner.or_else(|| {
+        pod.annotations()
+            .get(annotations::DOMAIN)
+            .map(String::as_str)
+    })
+}
+
+/// Whether a pod is a launcher of this instance, and not of another one with the same name.
+pub fn belongs_to(pod: &Pod, instance: &VirtualMachineInstance) -> bool {
+    let uid = pod.labels().get(labels::CREATED_BY);
+    uid.is_none_or(|uid| instance.metadata.uid.as_ref() == Some(uid))
+}
+
+/// `spec.nodeSelector` of the first of these pods that runs on the node.
+pub fn selector_on<P: Borrow<Pod>>(node: &str, pods: &[P]) -> Option<BTreeMap<String, String>> {
+    let specs = pods.iter().filter_map(|pod| pod.borrow().spec.as_ref());
+    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(node));
+    here.next()?.node_selector.clone()
 }
 
 /// The source of a migration.
@@ -71,6 +130,14 @@ pub fn is_undecided(node_selector: &BTreeMap<String, String>) -> bool {
 pub fn initial(mut placement: Placement) -> Placement {
     placement.node_selector.remove(&best_match_label());
     avoid_obsolete_hosts(&mut placement.affinity);
+    placement
+}
+
+/// The constraints of a target pod whose instance is unknown or has no model yet: those requested, except for the label
+/// that no node has.
+#[must_use]
+pub fn without_model(mut placement: Placement) -> Placement {
+    placement.node_selector.remove(&best_match_label());
     placement
 }
 

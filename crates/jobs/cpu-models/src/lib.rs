@@ -9,6 +9,7 @@
 //!                                     --explain--> Explanation every node, and what more would add
 //!                                     --review---> Review      stale, stranded, number of targets
 //! two of Index + Policy, all VMs -------what_if--> Outcome     the VMs that would be affected
+//! Machine at admission ----------------admission-> errors, warnings, the model to write
 //! Machine's pods ----------------------launcher--> Placement   their node selector and affinity
 //! Machine without a node --------------prospects-> Prospects   whether any model can be chosen
 //! two Reviews of a VM -----------------report----> Notice      the events to emit
@@ -16,6 +17,7 @@
 //!
 //! Nothing here reads a cluster or a clock. A decision works on bit sets and never scans all nodes.
 
+pub mod admission;
 pub mod alerts;
 pub mod dashboard;
 pub mod decide;
@@ -43,8 +45,8 @@ pub use decide::{Decision, ModelVerdict, Survey, decide};
 pub use demand::Demand;
 pub use explain::{Explanation, explain};
 pub use index::Index;
-pub use index::node::{NodeInputs, architecture_of, host_model_of};
-pub use machine::{Machine, Requested, Running};
+pub use index::node::{NodeInputs, host_model_of};
+pub use machine::{Machine, Requested, RunningVm};
 pub use policy::Policy;
 pub use review::{Review, review};
 pub use settings::Settings;

@@ -64,7 +64,7 @@ impl fmt::Display for Requested {
 
 /// A VM that runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningVm {
     /// The VM.
     pub machine: Machine,
     /// The node that it runs on.

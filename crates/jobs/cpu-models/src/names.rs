@@ -23,8 +23,6 @@ pub const VENDOR_LABEL: &str = "cpu-vendor.node.kubevirt.io/";
 pub const OBSOLETE_HOST_MODEL_LABEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
 /// On a node: its virt-handler sends heartbeats.
 pub const SCHEDULABLE_LABEL: &str = "kubevirt.io/schedulable";
-/// On a node: its architecture as GOARCH spells it.
-pub const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
 /// The value of a node labeller label that applies.
 pub const TRUE: &str = "true";
 

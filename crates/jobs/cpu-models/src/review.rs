@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::decide::{NodeContext, Survey};
 use crate::index::{Index, ModelId};
-use crate::machine::{Requested, Running};
+use crate::machine::{Requested, RunningVm};
 use crate::names::{HOST_MODEL, HOST_PASSTHROUGH};
 use crate::policy::{Needed, Policy};
 
@@ -59,7 +59,7 @@ pub struct Stale {
 }
 
 /// Reviews one VM. For many, reuse one [`Survey`].
-pub fn review(index: &Index, policy: &Policy, running: &Running) -> Review {
+pub fn review(index: &Index, policy: &Policy, running: &RunningVm) -> Review {
     Survey::new(index, policy).review(running)
 }
 
@@ -73,7 +73,7 @@ enum CurrentModel<'r> {
 }
 
 impl<'r> CurrentModel<'r> {
-    fn of(running: &'r Running) -> Self {
+    fn of(running: &'r RunningVm) -> Self {
         match (running.recorded.as_deref(), &running.machine.requested) {
             (Some(HOST_MODEL), _) | (None, Requested::HostModel) => Self::HostModel,
             (Some(HOST_PASSTHROUGH), _) | (None, Requested::HostPassthrough) => {
@@ -130,12 +130,12 @@ impl ReviewRef<'_> {
 
 impl<'a> Survey<'a> {
     /// Reviews a running VM.
-    pub fn review(&mut self, running: &Running) -> Review {
+    pub fn review(&mut self, running: &RunningVm) -> Review {
         self.review_ref(running).owned()
     }
 
     /// Reviews a running VM without allocating.
-    pub(crate) fn review_ref<'r>(&mut self, running: &'r Running) -> ReviewRef<'r>
+    pub(crate) fn review_ref<'r>(&mut self, running: &'r RunningVm) -> ReviewRef<'r>
     where
         'a: 'r,
     {
@@ -191,7 +191,7 @@ impl<'a> Survey<'a> {
         &mut self,
         place: &NodeContext<'a>,
         current: CurrentModel<'_>,
-        running: &Running,
+        running: &RunningVm,
     ) -> (u32, bool) {
         let bits = match current {
             CurrentModel::Named(name) => {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use api::kubevirt::{VirtualMachineInstance, labels, phases};
@@ -10,27 +11,27 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::instance::recorded;
 use crate::launcher;
-use crate::machine::{Machine, Requested, Running};
+use crate::machine::{Machine, Requested, RunningVm};
 use crate::names::HOST_MODEL;
 use crate::settings::Settings;
 
 /// All instances that are not finished, by namespace and name. `pods` supplies the selectors of the
 /// launchers of those with `host-model`.
-pub fn running<'a, P: std::ops::Deref<Target = Pod>>(
+pub fn running<'a, P: Borrow<Pod>>(
     instances: impl IntoIterator<Item = &'a VirtualMachineInstance>,
     pods: &[P],
     settings: &Settings,
-) -> Vec<Running> {
+) -> Vec<RunningVm> {
     let mut launchers: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for pod in pods {
-        let pod: &Pod = pod;
+        let pod: &Pod = pod.borrow();
         let labels = pod.metadata.labels.as_ref();
         if let Some(uid) = labels.and_then(|it| it.get(labels::CREATED_BY)) {
             launchers.entry(uid).or_default().push(pod);
         }
     }
     let alive = instances.into_iter().filter(|it| is_alive(it));
-    let mut machines: Vec<Running> = alive
+    let mut machines: Vec<RunningVm> = alive
         .map(|instance| {
             let mut running = placed(instance, settings);
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
@@ -65,8 +66,8 @@ pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machin
 }
 
 /// An instance with its node and recorded model.
-pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> Running {
-    Running {
+pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> RunningVm {
+    RunningVm {
         machine: machine(instance, settings),
         node: instance.node_name().unwrap_or_default().to_owned(),
         recorded: recorded(instance).map(str::to_owned),
@@ -75,7 +76,7 @@ pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> Running
 }
 
 /// Whether the selector of its launcher pod determines where a VM can migrate.
-pub fn has_host_model(running: &Running) -> bool {
+pub fn has_host_model(running: &RunningVm) -> bool {
     match &running.recorded {
         Some(model) => model == HOST_MODEL,
         None => running.machine.requested == Requested::HostModel,
@@ -83,10 +84,8 @@ pub fn has_host_model(running: &Running) -> bool {
 }
 
 /// Records the selector of the launcher pod on the node of a VM.
-pub fn carry<P: std::ops::Deref<Target = Pod>>(running: &mut Running, pods: &[P]) {
-    let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
-    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(&running.node));
-    if let Some(selector) = here.next().and_then(|spec| spec.node_selector.as_ref()) {
-        running.carried = launcher::carried(selector);
+pub fn carry<P: Borrow<Pod>>(running: &mut RunningVm, pods: &[P]) {
+    if let Some(selector) = launcher::selector_on(&running.node, pods) {
+        running.carried = launcher::carried(&selector);
     }
 }

@@ -13,7 +13,7 @@ use crate::names::BEST_MATCH_MODEL;
 use crate::policy::{Complaint, Obsolete, Policy};
 
 /// KubeVirt's webhook sets `host-passthrough` on arm64 before it applies the cluster default.
-const ARM64: &str = "arm64";
+pub(crate) const ARM64: &str = "arm64";
 
 /// The effective settings: those of KubeVirt and of the policy, with defaults.
 #[derive(Debug, Clone, Default, PartialEq)]

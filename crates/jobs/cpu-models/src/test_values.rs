@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
 use serde_json::Value;
 
-use crate::demand::{Demand, Parts};
+use crate::demand::{Demand, DemandInputs};
 use crate::index::Index;
 use crate::index::node::NodeInputs;
 use crate::machine::{Machine, Requested};
@@ -80,7 +80,7 @@ pub(crate) fn machine(mut spec: Value) -> Machine {
         given.unwrap_or_default()
     };
     let (features, forbidden) = (texts("features"), texts("forbidden"));
-    let demand = Demand::new(&Parts {
+    let demand = Demand::new(&DemandInputs {
         node_selector: selector.as_ref(),
         required: required.as_ref(),
         tolerations: &tolerations,

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::decide::Survey;
 use crate::index::Index;
-use crate::machine::Running;
+use crate::machine::RunningVm;
 use crate::policy::Policy;
 use crate::review::{Review, ReviewRef};
 
 /// The nodes and the policy to compare.
 #[derive(Debug, Clone, Copy)]
-pub struct World<'a> {
+pub struct Scenario<'a> {
     /// The nodes.
     pub index: &'a Index,
     /// The policy.
@@ -106,9 +106,9 @@ pub enum Effect {
 /// Compares two views of the cluster over all VMs. A changed number of targets alone is no
 /// difference, as long as it stays above the threshold.
 pub fn what_if<'r>(
-    before: World<'_>,
-    after: World<'_>,
-    machines: impl IntoIterator<Item = &'r Running>,
+    before: Scenario<'_>,
+    after: Scenario<'_>,
+    machines: impl IntoIterator<Item = &'r RunningVm>,
 ) -> Outcome {
     let mut now = Survey::new(before.index, before.policy);
     let mut then = Survey::new(after.index, after.policy);

@@ -8,7 +8,7 @@ mod strategies;
 use std::collections::BTreeMap;
 
 use cpu_models::review::review;
-use cpu_models::{Index, Running, Survey, decide, explain};
+use cpu_models::{Index, RunningVm, Survey, decide, explain};
 use proptest::prelude::*;
 
 use crate::strategies::{NodeChange, machine_of, node, node_changes, nodes, policy, wish};
@@ -22,7 +22,7 @@ fn all_answers(index: &Index, wishes: &[scan::Wish], policy: &cpu_models::Policy
             let machine = machine_of(wish);
             answers.push(format!("{:?}", explain(index, policy, &machine, name)));
             for recorded in ["EPYC", "Haswell", "host-model"] {
-                let running = Running {
+                let running = RunningVm {
                     machine: machine.clone(),
                     node: name.to_owned(),
                     recorded: Some(recorded.to_owned()),

@@ -116,13 +116,13 @@ pub fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
 }
 
 /// Desired labels or annotations; `None` removes the key.
-pub type Wanted<'a> = BTreeMap<&'a str, Option<String>>;
+pub type MetadataValues<'a> = BTreeMap<&'a str, Option<String>>;
 
 /// The merge patch that sets labels and annotations, or `None` if they are as desired.
 pub fn metadata_patch(
     meta: &ObjectMeta,
-    labels: &Wanted<'_>,
-    annotations: &Wanted<'_>,
+    labels: &MetadataValues<'_>,
+    annotations: &MetadataValues<'_>,
 ) -> Option<Value> {
     let labels = differing(meta.labels.as_ref(), labels);
     let annotations = differing(meta.annotations.as_ref(), annotations);
@@ -136,7 +136,10 @@ pub fn metadata_patch(
     (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
 }
 
-fn differing(live: Option<&BTreeMap<String, String>>, wanted: &Wanted<'_>) -> Map<String, Value> {
+fn differing(
+    live: Option<&BTreeMap<String, String>>,
+    wanted: &MetadataValues<'_>,
+) -> Map<String, Value> {
     let mut patch = Map::new();
     for (name, value) in wanted {
         let known = live.and_then(|live| live.get(*name));

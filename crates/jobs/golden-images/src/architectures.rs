@@ -6,9 +6,12 @@ mod choice;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use api::node;
+use k8s_openapi::api::core::v1::Node;
 use machinery::node_affinity::RequiredNodeAffinity;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use choice::{Candidates, Choice, Health, Why, choose};
 
@@ -28,7 +31,7 @@ pub type Counts = BTreeMap<String, usize>;
 #[derive(Debug, Clone, Copy)]
 pub struct ArchitectureInputs<'a> {
     /// All nodes.
-    pub nodes: &'a [Value],
+    pub nodes: &'a [Arc<Node>],
     /// The placement of workloads, as in `spec.workloads.nodePlacement` of a HyperConverged.
     pub placement: Option<&'a Value>,
     /// The default architectures that the policy sets.
@@ -84,21 +87,21 @@ pub fn decide(facts: &ArchitectureInputs<'_>) -> Architectures {
     let demands = facts.placement.filter(|placement| demands(placement));
     let affinity = demands.map(RequiredNodeAffinity::of_pod_spec);
     for node in facts.nodes {
-        let name = node
-            .pointer("/status/nodeInfo/architecture")
-            .and_then(Value::as_str)
+        let name = node::architecture(node)
             .map(list::normal)
             .unwrap_or_default();
         if name.is_empty() {
             continue;
         }
-        let is_control_plane = CONTROL_PLANE.iter().any(|label| has_label(node, label));
+        let is_control_plane = CONTROL_PLANE
+            .iter()
+            .any(|key| node::label(node, key).is_some());
         if is_control_plane && list::is_known(&name) {
             *found.control_plane.entry(name.clone()).or_default() += 1;
         }
         let is_workload = match &affinity {
-            None => has_label(node, WORKER),
-            Some(affinity) => affinity.matches(node).unwrap_or_else(|error| {
+            None => node::label(node, WORKER).is_some(),
+            Some(affinity) => affinity.matches(&selectable(node)).unwrap_or_else(|error| {
                 found
                     .placement_error
                     .get_or_insert_with(|| error.to_string());
@@ -137,14 +140,12 @@ fn demands(placement: &Value) -> bool {
             .is_some_and(Value::is_object)
 }
 
-fn has_label(node: &Value, name: &str) -> bool {
-    let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
-    labels.is_some_and(|labels| labels.contains_key(name))
+/// The parts of a node that an affinity selects by.
+fn selectable(node: &Node) -> Value {
+    json!({ "metadata": { "name": node.metadata.name, "labels": node.metadata.labels } })
 }
 
 /// VMs run on Linux only. A node that does not report its operating system counts as Linux.
-fn is_linux(node: &Value) -> bool {
-    let os = node.pointer("/status/nodeInfo/operatingSystem");
-    os.and_then(Value::as_str)
-        .is_none_or(|os| os.is_empty() || os == "linux")
+fn is_linux(node: &Node) -> bool {
+    node::os(node).is_none_or(|os| os == "linux")
 }

@@ -12,7 +12,7 @@
 pub mod access;
 pub mod admission;
 pub mod claim;
-pub mod copy;
+pub mod clone;
 pub mod cron;
 pub mod data_source;
 pub mod data_volume;
@@ -24,3 +24,4 @@ pub mod poll;
 pub mod poller;
 pub mod roles;
 pub mod size;
+pub mod triage;

@@ -22,6 +22,7 @@ pub use switch::{Switch, SwitchSource};
 
 use crate::architectures::Architectures;
 use crate::conditions;
+use crate::list::UnsupportedArchitectures;
 use crate::policy::Policy;
 
 /// The condition of a HyperConverged that reports whether its images were accepted as specified.
@@ -80,15 +81,8 @@ pub enum Problem {
     #[error("DataImportCronTemplate {0:?} is already defined; only the first one is used")]
     Duplicate(String),
     /// A template lists architectures that VMs cannot have.
-    #[error(
-        "DataImportCronTemplate {template:?} lists unsupported architectures {architectures:?}; they are ignored; amd64, arm64 and s390x are supported"
-    )]
-    UnknownArchitectures {
-        /// The template.
-        template: String,
-        /// The architectures that are ignored.
-        architectures: Vec<String>,
-    },
+    #[error(transparent)]
+    UnknownArchitectures(UnsupportedArchitectures),
     /// Nodes have architectures that VMs cannot have.
     #[error(
         "nodes have unsupported architectures {0:?}; they are ignored; VMs support amd64, arm64 and s390x"

@@ -15,9 +15,21 @@ pub const KNOWN: [&str; 3] = ["amd64", "arm64", "s390x"];
 /// Further entries are ignored, so that a hostile annotation costs little.
 const MAX_ENTRIES: usize = 64;
 
+/// A template lists architectures that VMs cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "DataImportCronTemplate {template:?} lists unsupported architectures {architectures:?}; they are ignored; amd64, arm64 and s390x are supported"
+)]
+pub struct UnsupportedArchitectures {
+    /// The template.
+    pub template: String,
+    /// The architectures that are ignored.
+    pub architectures: Vec<String>,
+}
+
 /// A parsed list of architectures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ArchitectureList {
     /// Supported architectures, in their original order.
     pub known: Vec<String>,
     /// The other entries.
@@ -27,7 +39,15 @@ pub struct Listed {
     pub untidy: bool,
 }
 
-impl Listed {
+impl ArchitectureList {
+    /// The problem of a template with this list, if it has entries that VMs do not support.
+    pub fn unsupported(&self, template: &str) -> Option<UnsupportedArchitectures> {
+        (!self.unknown.is_empty()).then(|| UnsupportedArchitectures {
+            template: template.to_owned(),
+            architectures: self.unknown.clone(),
+        })
+    }
+
     /// Parses a list.
     pub fn parse(text: &str) -> Self {
         let mut listed = Self::default();

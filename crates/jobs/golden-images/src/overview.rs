@@ -28,11 +28,11 @@ pub(crate) use state::{is_failed, is_ready};
 
 use crate::action::{annotation, label, name_of, named};
 use crate::cdi::cron::Claim;
-use crate::cdi::failure::Trouble;
-use crate::cdi::poll::{self, When};
+use crate::cdi::failure::RetryState;
+use crate::cdi::poll::{self, NextPoll};
 use crate::conditions;
 use crate::history::{self, Entry};
-use crate::list::Listed;
+use crate::list::ArchitectureList;
 use crate::names::fitting;
 use crate::policy::Policy;
 
@@ -382,7 +382,7 @@ fn fill_imports(
     found.kept = kept(facts, &name_of(meta));
     found.newest = annotation(meta, annotations::DESIRED_DIGEST).map(str::to_owned);
     found.url = url(cron);
-    let listed = annotation(meta, names::AVAILABLE_ARCHITECTURES).map(Listed::parse);
+    let listed = annotation(meta, names::AVAILABLE_ARCHITECTURES).map(ArchitectureList::parse);
     found.available = listed
         .map(|listed| [listed.known, listed.unknown].concat())
         .unwrap_or_default();
@@ -395,11 +395,11 @@ fn fill_imports(
         SignedDuration::ZERO,
     );
     found.next_poll = match scheduled {
-        When::At(at) => Some(at),
-        When::Now => Some(facts.now),
-        When::Never => None,
+        NextPoll::At(at) => Some(at),
+        NextPoll::Now => Some(facts.now),
+        NextPoll::Never => None,
     };
-    let mut trouble = Trouble::read(meta);
+    let mut trouble = RetryState::read(meta);
     let status = cron.status.as_ref();
     let current = status.and_then(|it| it.current_imports.first());
     if let Some(current) = current {
@@ -416,7 +416,7 @@ fn fill_imports(
             found.importing = Some(current.data_volume_name.clone());
             let progress = status.and_then(|it| it.progress.clone());
             found.progress = progress.filter(|it| it.ends_with('%'));
-            let own = Trouble::read(&import.metadata);
+            let own = RetryState::read(&import.metadata);
             found.import_failed = own.is_some();
             trouble = trouble.or(own);
         }

@@ -14,7 +14,7 @@ use crate::overview::Variant;
 
 /// A version that a user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted<'a> {
+pub enum RequestedVersion<'a> {
     /// The version in use.
     InUse,
     /// This digest, whether it was ever in use or not.
@@ -96,16 +96,16 @@ fn kept(there: &[String]) -> String {
 }
 
 /// The digest of the requested version.
-pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, PinError> {
+pub fn version(variant: &Variant, wanted: RequestedVersion<'_>) -> Result<String, PinError> {
     let data_source = variant.data_source.clone();
     let found = match wanted {
-        Wanted::Digest(digest) => digest.to_owned(),
-        Wanted::InUse => match &variant.digest {
+        RequestedVersion::Digest(digest) => digest.to_owned(),
+        RequestedVersion::InUse => match &variant.digest {
             Some(digest) => digest.clone(),
             None => return Err(PinError::NothingInUse(data_source)),
         },
-        Wanted::Earlier(text) => earlier(variant, text)?,
-        Wanted::Back(steps) => match history::back(&variant.history, steps) {
+        RequestedVersion::Earlier(text) => earlier(variant, text)?,
+        RequestedVersion::Back(steps) => match history::back(&variant.history, steps) {
             Some(entry) => entry.digest.clone(),
             None => {
                 return Err(PinError::TooFar {
@@ -141,7 +141,7 @@ pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, PinError
 
 /// A pin to add to the policy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Held<'a> {
+pub struct NewPin<'a> {
     /// The DataSource that it is about.
     pub variant: &'a Variant,
     /// The image in the policy.
@@ -153,14 +153,14 @@ pub struct Held<'a> {
 /// The pin that makes a version the one in use.
 pub fn hold<'a>(
     variant: &'a Variant,
-    wanted: Wanted<'_>,
+    wanted: RequestedVersion<'_>,
     reason: Option<&str>,
-) -> Result<Held<'a>, PinError> {
+) -> Result<NewPin<'a>, PinError> {
     let digest = version(variant, wanted)?;
     let Some((image, architecture)) = variant.policy_key.clone() else {
         return Err(PinError::NotManaged(variant.data_source.clone()));
     };
-    Ok(Held {
+    Ok(NewPin {
         variant,
         image,
         pin: Pin {
@@ -171,7 +171,7 @@ pub fn hold<'a>(
     })
 }
 
-impl Held<'_> {
+impl NewPin<'_> {
     /// What the pin leads to.
     pub fn effect(&self) -> &'static str {
         let Self { variant, pin, .. } = self;
@@ -186,7 +186,7 @@ impl Held<'_> {
 }
 
 /// The images of a policy with all of these pins.
-pub fn with_all(spec: &GoldenImagePolicySpec, held: &[Held<'_>]) -> Vec<ImagePolicy> {
+pub fn with_all(spec: &GoldenImagePolicySpec, held: &[NewPin<'_>]) -> Vec<ImagePolicy> {
     let mut spec = spec.clone();
     for held in held {
         spec.images = with(&spec, &held.image, held.pin.clone());
@@ -196,7 +196,7 @@ pub fn with_all(spec: &GoldenImagePolicySpec, held: &[Held<'_>]) -> Vec<ImagePol
 
 /// The patches that trigger a poll, and the retry of a failed import.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct RetryPatches {
     /// The DataImportCron and its patch.
     pub poll: (String, Value),
     /// The DataVolume whose import failed, and its patch.
@@ -205,7 +205,7 @@ pub struct Asked {
 
 /// The patches that poll the source of an image now and retry its failed import; `None` if no
 /// DataImportCron manages it.
-pub fn asked(variant: &Variant, now: Timestamp) -> Option<Asked> {
+pub fn asked(variant: &Variant, now: Timestamp) -> Option<RetryPatches> {
     let cron = variant.cron.clone()?;
     // The annotation has whole seconds: a time that is not later than the last poll would have no
     // effect.
@@ -214,7 +214,7 @@ pub fn asked(variant: &Variant, now: Timestamp) -> Option<Asked> {
     let at = after.map_or(now, |after| after.max(now));
     let write = |name: &str, at: Timestamp| json!({ "metadata": { "annotations": { name: format_time(at) } } });
     let failed = variant.importing.as_ref().filter(|_| variant.import_failed);
-    Some(Asked {
+    Some(RetryPatches {
         poll: (cron, write(annotations::NEXT_CRON_TIME, at)),
         retry: failed.map(|import| (import.clone(), write(names::NEXT_RETRY, now))),
     })

@@ -4,7 +4,10 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-use api::golden::{Discovery, GoldenImagePolicySpec, ImagePolicy, Sniffing, UnchangedContent};
+use api::golden::{
+    Discovery, GoldenImagePolicy, GoldenImagePolicySpec, ImagePolicy, NAME, Sniffing,
+    UnchangedContent,
+};
 use jiff::SignedDuration;
 use machinery::time::parse_duration;
 
@@ -86,6 +89,38 @@ pub enum Complaint {
 impl Default for Policy {
     fn default() -> Self {
         Self::read(&GoldenImagePolicySpec::default()).0
+    }
+}
+
+/// A GoldenImagePolicy and what follows from it.
+#[derive(Debug, Default)]
+pub struct EffectivePolicy {
+    /// The object, if there is one.
+    pub object: Option<GoldenImagePolicy>,
+    /// The rules, with defaults.
+    pub policy: Policy,
+    /// Invalid fields, which were replaced by defaults.
+    pub complaints: Vec<Complaint>,
+}
+
+impl EffectivePolicy {
+    /// Reads the policy of a cluster.
+    pub fn new(object: Option<GoldenImagePolicy>) -> Self {
+        let (policy, complaints) = match &object {
+            Some(object) => Policy::read(&object.spec),
+            None => (Policy::default(), Vec::new()),
+        };
+        Self {
+            object,
+            policy,
+            complaints,
+        }
+    }
+
+    /// The invalid fields, for people.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let complaints = self.complaints.iter();
+        complaints.map(|wrong| format!("GoldenImagePolicy {NAME}: {wrong}"))
     }
 }
 

@@ -8,8 +8,8 @@
 mod address;
 pub mod admission;
 mod crons;
+mod data_sources;
 mod image;
-mod slots;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ pub use volumes::{Labels, Volumes};
 
 use crate::action::{Action, Kind, annotation, name_of};
 use crate::architectures::{Candidates, Choice, Counts, choose};
-use crate::list;
+use crate::list::{self, UnsupportedArchitectures};
 use crate::policy::{Override, Policy};
 
 /// The owner type in the annotations of objects created here.
@@ -93,7 +93,7 @@ pub struct Decision {
     /// The writes, in this order.
     pub actions: Vec<Action>,
     /// What is postponed, and until when.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<PostponedWrite>,
     /// The problems of the specification.
     pub problems: Vec<Problem>,
     /// The state of all images, for the status of the policy.
@@ -106,18 +106,18 @@ pub struct Decision {
 
 /// A postponed write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PostponedWrite {
     /// The kind.
     pub kind: Kind,
     /// The object.
     pub of: Named,
     /// The event that it waits for.
-    pub until: Until,
+    pub until: PostponedUntil,
 }
 
 /// The event that a write waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Until {
+pub enum PostponedUntil {
     /// The name keeps its current target until this DataSource is ready.
     Ready(String),
     /// This DataSource still refers to it.
@@ -130,16 +130,22 @@ pub enum Until {
     Gone,
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for PostponedWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, of) = (self.kind.type_of().1, &self.of);
         write!(f, "{kind} {}/{} ", of.namespace, of.name)?;
         match &self.until {
-            Until::Ready(name) => write!(f, "keeps its target until DataSource {name} is ready"),
-            Until::Released(name) => write!(f, "is kept while DataSource {name} is in use"),
-            Until::Grace(end) => write!(f, "is kept until {end}: no node has its architecture"),
-            Until::Detached => f.write_str("waits until its imports are detached"),
-            Until::Gone => f.write_str("is being deleted"),
+            PostponedUntil::Ready(name) => {
+                write!(f, "keeps its target until DataSource {name} is ready")
+            }
+            PostponedUntil::Released(name) => {
+                write!(f, "is kept while DataSource {name} is in use")
+            }
+            PostponedUntil::Grace(end) => {
+                write!(f, "is kept until {end}: no node has its architecture")
+            }
+            PostponedUntil::Detached => f.write_str("waits until its imports are detached"),
+            PostponedUntil::Gone => f.write_str("is being deleted"),
         }
     }
 }
@@ -166,15 +172,8 @@ pub enum Problem {
         data_source: String,
     },
     /// A template lists architectures that VMs cannot have.
-    #[error(
-        "DataImportCronTemplate {template:?} lists unsupported architectures {architectures:?}; they are ignored; amd64, arm64 and s390x are supported"
-    )]
-    UnknownArchitectures {
-        /// The template.
-        template: String,
-        /// The architectures that are ignored.
-        architectures: Vec<String>,
-    },
+    #[error(transparent)]
+    UnknownArchitectures(UnsupportedArchitectures),
     /// `spec.cluster` lists architectures that VMs cannot have.
     #[error(
         "spec.cluster lists unsupported architectures {0:?}; they are ignored; amd64, arm64 and s390x are supported"
@@ -332,12 +331,12 @@ pub fn decide(facts: &SspInputs<'_>) -> Decision {
     }
     let context = SspContext::new(facts, &mut decision.problems);
     let images = image::expand(&context, &mut decision.problems);
-    let slots = slots::wanted(&context, &images);
-    slots::apply(&context, &slots, &mut decision);
-    let gone = crons::apply(&context, &images, &slots, &mut decision);
-    slots::sweep(&context, &slots, &gone, &mut decision);
+    let desired = data_sources::wanted(&context, &images);
+    data_sources::apply(&context, &desired, &mut decision);
+    let gone = crons::apply(&context, &images, &desired, &mut decision);
+    data_sources::sweep(&context, &desired, &gone, &mut decision);
     vm_templates::apply(&context, &mut decision);
-    decision.images = image::report(&context, &images, &slots);
+    decision.images = image::report(&context, &images, &desired);
     decision
 }
 
@@ -357,16 +356,16 @@ fn clean_up(context: &SspContext<'_>, decision: &mut Decision) {
                 why: "the SSP is being deleted",
             });
         } else {
-            decision.waiting.push(Waiting {
+            decision.waiting.push(PostponedWrite {
                 kind: Kind::DataImportCron,
                 of: name.clone(),
-                until: Until::Gone,
+                until: PostponedUntil::Gone,
             });
         }
     }
     if crons {
         return;
     }
-    slots::sweep(context, &BTreeMap::new(), &BTreeSet::new(), decision);
+    data_sources::sweep(context, &BTreeMap::new(), &BTreeSet::new(), decision);
     vm_templates::delete_all(context, decision);
 }

@@ -255,16 +255,17 @@ fn disks(facts: &VmInputs<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
 /// not exist, the empty string without a label.
 fn architecture<'a>(facts: &VmInputs<'a>, of: &Named) -> Option<&'a str> {
     let source = (facts.sources)(of)?;
-    let target = match source.spec.source.which() {
-        Some(DataSourceRef::DataSource(to)) => {
-            let home = if to.namespace.is_empty() {
-                &of.namespace
-            } else {
-                &to.namespace
-            };
-            (facts.sources)(&named(home, &to.name))?
-        }
-        _ => source,
+    let target = match pointer_target(source, &of.namespace) {
+        Some(to) => (facts.sources)(&to)?,
+        None => source,
     };
     Some(label(&target.metadata, labels::ARCHITECTURE).unwrap_or_default())
+}
+
+/// The DataSource that a DataSource of this namespace points to.
+pub fn pointer_target(source: &DataSource, namespace: &str) -> Option<Named> {
+    match source.spec.source.which()? {
+        DataSourceRef::DataSource(to) => Some(to.or_in(namespace)),
+        DataSourceRef::Pvc(_) | DataSourceRef::Snapshot(_) => None,
+    }
 }

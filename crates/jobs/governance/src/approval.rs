@@ -25,14 +25,14 @@ use crate::recorder::Recorder;
 
 /// A plan that may be applied.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Granted {
+pub struct ApprovedPlan {
     /// The items to apply.
     pub items: BTreeSet<String>,
     /// The approvals it is based on; the history entry of the run uses them up.
     pub approvals: Vec<Entry>,
 }
 
-impl Granted {
+impl ApprovedPlan {
     /// The names of the approvers.
     pub fn users(&self) -> Vec<String> {
         self.approvals
@@ -44,14 +44,14 @@ impl Granted {
 
 /// A takeover without consent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Missing {
+pub struct UnconsentedTakeover {
     /// The item.
     pub item: String,
     /// The takeover.
     pub takeover: Takeover,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for UnconsentedTakeover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { item, takeover } = self;
         let Takeover { path, manager, .. } = takeover;
@@ -97,7 +97,7 @@ pub enum ApprovalBlocker {
          spec.approval.takeovers, or make the managers give them up.",
         listed(.0)
     )]
-    TakeoverWithoutConsent(Vec<Missing>),
+    TakeoverWithoutConsent(Vec<UnconsentedTakeover>),
     /// Approvals are required, and the webhook that records them is not trustworthy.
     #[error(
         "A plan of {impact} impact needs {need} approvals, but approvals are not recorded: {why}. Repair \
@@ -184,7 +184,7 @@ impl ApprovalBlocker {
     }
 }
 
-fn listed(missing: &[Missing]) -> String {
+fn listed(missing: &[UnconsentedTakeover]) -> String {
     let listed: Vec<_> = missing.iter().map(ToString::to_string).collect();
     listed.join("; ")
 }
@@ -249,7 +249,7 @@ pub fn authors(annotation: Option<&str>) -> BTreeSet<String> {
 }
 
 /// The takeovers without consent. Taking back a field that was ours needs none.
-pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> {
+pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<UnconsentedTakeover> {
     let mut missing = Vec::new();
     for item in items {
         for takeover in &item.takeovers {
@@ -264,7 +264,7 @@ pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> 
                             .is_none_or(|path| covers(path, &takeover.path))
                 });
             if !agreed {
-                missing.push(Missing {
+                missing.push(UnconsentedTakeover {
                     item: item.name.clone(),
                     takeover: takeover.clone(),
                 });
@@ -295,7 +295,7 @@ pub fn counts(
 
 /// A plan, and everything that decides whether it may be applied.
 #[derive(Clone, Copy)]
-pub struct Gate<'a> {
+pub struct ApprovalInputs<'a> {
     /// The configuration's specification.
     pub spec: &'a VirtPlatformConfigSpec,
     /// The items of the plan.
@@ -335,12 +335,12 @@ pub enum Progress {
     Correction,
 }
 
-impl Gate<'_> {
+impl ApprovalInputs<'_> {
     /// Whether the plan may be applied, and which items of it.
     ///
     /// `bypassOptimisticLock` implies consent to every takeover. It replaces neither approvals nor the digest:
     /// otherwise an editor could set it to approve alone.
-    pub fn check(&self) -> Result<Granted, ApprovalBlocker> {
+    pub fn check(&self) -> Result<ApprovedPlan, ApprovalBlocker> {
         if self.spec.action != Action::Apply {
             return Err(ApprovalBlocker::NotRequested);
         }
@@ -369,7 +369,7 @@ impl Gate<'_> {
             }
         }
         let approvals = self.approved_by()?;
-        Ok(Granted { items, approvals })
+        Ok(ApprovedPlan { items, approvals })
     }
 
     /// The approvals on which the plan may be applied.

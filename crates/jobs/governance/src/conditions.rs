@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use api::advisor::Phase;
-use api::reasons::says;
+use api::reasons::has_condition;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -45,11 +45,11 @@ pub fn set(
     status: bool,
     reason: &str,
     message: &str,
-    at: &Moment,
+    at: &Observation,
 ) {
     let status = if status { "True" } else { "False" };
     debug_assert!(
-        says(CONDITIONS, kind, status, reason),
+        has_condition(CONDITIONS, kind, status, reason),
         "{kind}={status} {reason} is not explained in reasons.rs"
     );
     let message = truncate_message(message);
@@ -91,7 +91,7 @@ pub fn get<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition>
 
 /// Time and generation of an observation.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct Observation {
     /// The current time.
     pub now: Timestamp,
     /// The observed generation.
@@ -106,7 +106,7 @@ pub fn enter(
     phase: Phase,
     reason: Option<&str>,
     message: &str,
-    at: &Moment,
+    at: &Observation,
 ) {
     for other in Phase::ALL {
         if other == phase {

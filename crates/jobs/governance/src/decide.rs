@@ -11,23 +11,24 @@
 //! [`decide`] computes the next status, the next step and the time to requeue from all inputs. The result of the step
 //! is reported back ([`drafted`], [`recorded`], [`executed`]), which yields the next status.
 
+mod apply_item;
 mod draft;
+mod drift;
 mod execute;
 mod review;
-mod settled;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use jiff::{SignedDuration, Timestamp};
 
+pub use apply_item::{ItemExecution, MAX_ATTEMPTS};
 pub use draft::drafted;
-pub use execute::{
-    Execution, Lock, Result as Executed, executed, lock, recorded, takeovers_without_consent,
-};
+pub use execute::{Execution, Result as Executed, executed, recorded};
+use execute::{Lock, lock};
 
 use crate::approval::{Floor, Policy};
-use crate::conditions::{self, Moment};
+use crate::conditions::{self, Observation};
 use crate::plan::{self, Draft};
 use crate::profile::Profile;
 use crate::record::{Outcome, Record};
@@ -82,8 +83,8 @@ impl DecisionInputs<'_> {
         Floor::of(self.policies, &self.config.spec)
     }
 
-    fn moment(&self) -> Moment {
-        Moment {
+    fn moment(&self) -> Observation {
+        Observation {
             now: self.now,
             generation: self.config.metadata.generation,
         }
@@ -158,7 +159,7 @@ pub fn decide(facts: &DecisionInputs<'_>) -> Decision {
             | Phase::CompletedWithUpgrade
             | Phase::Drifted
             | Phase::Failed,
-        ) => settled::watch(decider),
+        ) => drift::watch(decider),
     }
 }
 
@@ -197,7 +198,7 @@ impl<'a> Decider<'a> {
 
     fn notice(&mut self, warning: bool, reason: &str, message: &str) {
         debug_assert!(
-            api::reasons::tells(crate::reasons::EVENTS, reason, warning),
+            api::reasons::has_event(crate::reasons::EVENTS, reason, warning),
             "the event {reason} is not explained in reasons.rs"
         );
         self.notices.push(Notice {

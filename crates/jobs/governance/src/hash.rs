@@ -38,11 +38,6 @@ pub fn snapshot_hash<'a>(
     Ok(digest(&targets))
 }
 
-/// Whether two hashes are equal, with or without the prefix.
-pub fn same_hash(a: &str, b: &str) -> bool {
-    a.strip_prefix(PREFIX).unwrap_or(a) == b.strip_prefix(PREFIX).unwrap_or(b)
-}
-
 /// The hash of the managed fields applied to a target.
 pub fn applied_hash(values: &BTreeMap<String, Value>) -> String {
     digest(values)
@@ -51,7 +46,7 @@ pub fn applied_hash(values: &BTreeMap<String, Value>) -> String {
 /// The inputs of a plan besides its items: the object, and the spec fields that control the execution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Terms {
+pub struct PlanTerms {
     /// `metadata.uid` of the configuration: a recreated one has other plans.
     pub uid: String,
     /// The revision of the plan in the history, or its future one. No two executed plans share it, so that their
@@ -76,7 +71,7 @@ pub struct Terms {
 /// Informational fields do not count: messages, states, times, the diff, and the annotation with the hash of the
 /// applied state. Nor do `resourceVersion`s of targets, because status updates change them; the uid of a target and the
 /// values of its managed fields identify its state.
-pub fn plan_digest(terms: &Terms, items: &[Item]) -> String {
+pub fn plan_digest(terms: &PlanTerms, items: &[Item]) -> String {
     let items: Vec<Content<'_>> = items.iter().map(Content::of).collect();
     digest(&json!({ "terms": terms, "items": items }))
 }

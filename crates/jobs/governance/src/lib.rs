@@ -11,13 +11,13 @@
 
 pub mod admission;
 pub mod alerts;
-pub mod answer;
 pub mod approval;
 pub mod conditions;
 pub mod dashboard;
 pub mod decide;
 pub mod diff;
 pub mod enforcement;
+pub mod exchange;
 pub mod explain;
 pub mod hash;
 pub mod health;
@@ -29,12 +29,13 @@ pub mod reasons;
 pub mod record;
 pub mod recorder;
 pub mod remediation;
-pub mod restore;
+mod restore;
 pub mod roles;
 mod rollback;
 pub mod snapshot;
 mod status_patch;
 pub mod timeout;
+pub mod user_patches;
 pub mod values;
 pub mod window;
 

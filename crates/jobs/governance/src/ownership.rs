@@ -9,8 +9,8 @@ use api::advisor::{FIELD_MANAGER, Takeover};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time};
 use kube_core::Status;
-use machinery::apply::{FieldSet, PathElement, path_text};
-use serde_json::Value;
+use machinery::apply::{FieldSet, PathElement, path_text, values_equal};
+use serde_json::{Value, json};
 
 use crate::values::normal;
 
@@ -41,14 +41,16 @@ pub fn conflicts(status: &Status) -> Vec<Conflict> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
         .filter(|cause| cause.reason == "FieldManagerConflict")
-        .filter_map(|cause| {
-            let (manager, since) = owner(&cause.message)?;
+        .map(|cause| {
+            // A conflict that is left out here would be taken without consent by an apply that is forced for the others.
+            let unknown = || (cause.message.clone(), None);
+            let (manager, since) = owner(&cause.message).unwrap_or_else(unknown);
             let path = cause.field.strip_prefix('.').unwrap_or(&cause.field);
-            Some(Conflict {
+            Conflict {
                 manager,
                 path: path.to_owned(),
                 since,
-            })
+            }
         })
         .collect()
 }
@@ -114,6 +116,78 @@ pub fn takeovers(
     found
 }
 
+/// The managedFields of an object in which `manager` also owns the fields that would otherwise be removed when we
+/// release ours; `None` if there are none. `kept` are the values that are going to stay, by path.
+///
+/// A field that only we own is removed once we release it. A patch makes its manager the owner of the fields that it
+/// changes, and no others: one that has its former value already is not given back by setting it. Applying it in the
+/// name of the former manager would do, but release all other fields that this manager has applied. So its ownership is
+/// recorded directly, which API servers permit in an update (`kubectl apply --server-side` migrates from client-side
+/// apply this way).
+pub(crate) fn hand_over(
+    live: &Value,
+    kept: &BTreeMap<String, Value>,
+    manager: &str,
+) -> Option<Value> {
+    let entries = live["metadata"]["managedFields"].as_array()?;
+    let set = |entry: &Value| FieldSet::from_fields_v1(&entry["fieldsV1"]).unwrap_or_default();
+    let is_of = |entry: &Value, manager: &str, operation: &str| {
+        let subresource = entry["subresource"].as_str().unwrap_or_default();
+        entry["manager"] == manager && entry["operation"] == operation && subresource.is_empty()
+    };
+    let ours = entries
+        .iter()
+        .find(|entry| is_of(entry, FIELD_MANAGER, "Apply"))?;
+    let mut only_ours = set(ours);
+    let leaves = only_ours.leaves();
+    for entry in entries.iter().filter(|entry| *entry != ours) {
+        only_ours.subtract(&set(entry));
+    }
+    let mut given = FieldSet::default();
+    for path in only_ours.iter() {
+        let text = path_text(&path);
+        let text = text.strip_prefix('.').unwrap_or(&text);
+        let stays = kept.iter().any(|(top, value)| {
+            let top = normal(top);
+            let below = text.strip_prefix(&top).filter(|_| lies_at(text, &top));
+            let then = below.and_then(|below| resolve(value, below));
+            match (resolve(live, text), then) {
+                // The patch changes something below it, or nothing.
+                (Some(Value::Object(_)), Some(Value::Object(_)))
+                | (Some(Value::Array(_)), Some(Value::Array(_)))
+                    if !leaves.contains(&path) =>
+                {
+                    true
+                }
+                (Some(now), Some(then)) => !then.is_null() && values_equal(now, then),
+                _ => false,
+            }
+        });
+        if stays {
+            given.insert(&path);
+        }
+    }
+    if given.is_empty() {
+        return None;
+    }
+    let mut entries = entries.clone();
+    let version = ours["apiVersion"].clone();
+    let former = entries
+        .iter_mut()
+        .find(|entry| is_of(entry, manager, "Update") && entry["apiVersion"] == version);
+    match former {
+        Some(former) => former["fieldsV1"] = set(former).union(&given).to_fields_v1(),
+        None => entries.push(json!({
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": given.to_fields_v1(),
+        })),
+    }
+    Some(Value::Array(entries))
+}
+
 /// The owners of a field, of a field above it as a whole, or of a field below it; without ownership through the status
 /// subresource.
 pub fn owners(meta: &ObjectMeta, path: &str) -> Vec<Owner> {
@@ -128,11 +202,11 @@ pub fn owners(meta: &ObjectMeta, path: &str) -> Vec<Owner> {
 /// A deleted field has no owner; then the last updater of the object is returned, which is only a guess.
 pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Timestamp>)> {
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
-    let owners: Vec<(Reach, Owner)> = owners_among(entries, &normal(path)).collect();
-    let newest = |reach: Reach, ours: bool| {
+    let owners: Vec<(FieldCoverage, Owner)> = owners_among(entries, &normal(path)).collect();
+    let newest = |coverage: FieldCoverage, ours: bool| {
         owners
             .iter()
-            .filter(|(how, owner)| *how == reach && (owner.manager == FIELD_MANAGER) == ours)
+            .filter(|(how, owner)| *how == coverage && (owner.manager == FIELD_MANAGER) == ours)
             .map(|(_, owner)| owner.clone())
             .max_by_key(|owner| owner.time)
     };
@@ -144,17 +218,17 @@ pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Time
             .filter(|owner| owner.operation == "Update" && owner.manager != FIELD_MANAGER)
             .max_by_key(|owner| owner.time)
     };
-    newest(Reach::Field, false)
-        .or_else(|| newest(Reach::Above, false))
-        .or_else(|| newest(Reach::Field, true))
+    newest(FieldCoverage::Field, false)
+        .or_else(|| newest(FieldCoverage::Above, false))
+        .or_else(|| newest(FieldCoverage::Field, true))
         .or_else(updater)
-        .or_else(|| newest(Reach::Above, true))
+        .or_else(|| newest(FieldCoverage::Above, true))
         .map(|owner| (owner.manager, owner.time))
 }
 
 /// How an owner covers a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum FieldCoverage {
     /// It owns the field, or a field below it.
     Field,
     /// It owns a field above it, and none below that.
@@ -164,11 +238,11 @@ enum Reach {
 fn owners_among(
     entries: &[ManagedFieldsEntry],
     path: &str,
-) -> impl Iterator<Item = (Reach, Owner)> {
+) -> impl Iterator<Item = (FieldCoverage, Owner)> {
     entries
         .iter()
         .filter(|entry| !is_status(entry))
-        .filter_map(move |entry| Some((reach(entry, path)?, as_owner(entry))))
+        .filter_map(move |entry| Some((coverage(entry, path)?, as_owner(entry))))
 }
 
 fn is_status(entry: &ManagedFieldsEntry) -> bool {
@@ -184,7 +258,7 @@ fn as_owner(entry: &ManagedFieldsEntry) -> Owner {
 }
 
 /// How an entry covers a path. An unreadable entry owns nothing.
-fn reach(entry: &ManagedFieldsEntry, path: &str) -> Option<Reach> {
+fn coverage(entry: &ManagedFieldsEntry, path: &str) -> Option<FieldCoverage> {
     let set = FieldSet::from_fields_v1(&entry.fields_v1.as_ref()?.0).ok()?;
     let mut found = None;
     // Paths are compared as strings: a path with dots in a key cannot be split.
@@ -192,10 +266,10 @@ fn reach(entry: &ManagedFieldsEntry, path: &str) -> Option<Reach> {
         let leaf = path_text(&leaf);
         let leaf = leaf.strip_prefix('.').unwrap_or(&leaf);
         if lies_at(leaf, path) {
-            return Some(Reach::Field);
+            return Some(FieldCoverage::Field);
         }
         if lies_at(path, leaf) {
-            found = Some(Reach::Above);
+            found = Some(FieldCoverage::Above);
         }
     }
     found

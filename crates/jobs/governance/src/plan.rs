@@ -6,6 +6,7 @@
 //! items + previews --assemble--> Plan: diffs, takeovers, locks, impact, hash, digest
 //! ```
 
+mod dry_run;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +20,10 @@ use api::advisor::{
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
+pub use dry_run::DryRun;
+
 use crate::decide::DecisionInputs;
-use crate::hash::Terms;
+use crate::hash::PlanTerms;
 use crate::intent::Intent;
 use crate::ownership::Conflict;
 use crate::profile::{Prerequisite, Profile, Refusal, impact};
@@ -131,9 +134,9 @@ pub fn next_revision(facts: &DecisionInputs<'_>) -> i64 {
 }
 
 /// The terms of a plan with this revision.
-pub fn terms(facts: &DecisionInputs<'_>, revision: i64) -> Terms {
+pub fn terms(facts: &DecisionInputs<'_>, revision: i64) -> PlanTerms {
     let spec = &facts.config.spec;
-    Terms {
+    PlanTerms {
         uid: facts.config.metadata.uid.clone().unwrap_or_default(),
         revision,
         rollback_to: facts.rollback(),
@@ -371,7 +374,8 @@ pub(crate) fn restoration(
     }
 }
 
-fn identity(target: &TargetRef, more: &Value) -> Value {
+/// An object with this identity and metadata, and without other fields.
+pub(crate) fn identity(target: &TargetRef, more: &Value) -> Value {
     let mut metadata = more.clone();
     metadata["name"] = json!(target.name);
     if let Some(namespace) = &target.namespace {
@@ -381,7 +385,7 @@ fn identity(target: &TargetRef, more: &Value) -> Value {
 }
 
 /// The dry run of an item.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Preview {
     /// The live target.
     pub live: Option<Value>,
@@ -417,7 +421,7 @@ pub fn assemble(
     draft: Draft,
     previews: &[Preview],
     applied: &[Applied],
-    terms: &Terms,
+    terms: &PlanTerms,
 ) -> Result<Plan, String> {
     let mut items = Vec::new();
     let mut changes_nothing = true;
@@ -497,7 +501,7 @@ fn bare(object: Option<&Value>) -> Option<Value> {
 }
 
 /// An object without our marks, which are removed along with our ownership.
-pub fn unmarked(mut object: Value) -> Value {
+fn unmarked(mut object: Value) -> Value {
     hash::remove_annotation(&mut object, names::GOVERNED_BY);
     hash::remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
     object
@@ -536,7 +540,7 @@ pub(crate) fn live_hash(items: &[Item], snapshot: &Snapshot) -> Option<String> {
 }
 
 /// The desired values of the managed fields of an item.
-pub fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
+pub(crate) fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
     let desired = item.desired_state.as_ref();
     desired
         .and_then(|desired| values::managed(desired, &item.managed_fields).ok())

@@ -27,7 +27,7 @@ use crate::snapshot::{GroupKind, Snapshot};
 
 /// The description of a profile.
 #[derive(Debug, Clone, Copy)]
-pub struct About {
+pub struct ProfileInfo {
     /// Its name, which is also that of its configuration.
     pub name: &'static str,
     /// Its purpose, as a sentence.
@@ -57,7 +57,7 @@ pub struct Prerequisite {
 
 /// A kind that a profile reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uses {
+pub struct KindUse {
     /// The kind.
     pub of: GroupKind,
     /// Supported versions, best first.
@@ -93,10 +93,10 @@ pub enum Refusal {
 /// A named set of changes.
 pub trait Profile: Send + Sync {
     /// The description of the profile.
-    fn about(&self) -> &About;
+    fn about(&self) -> &ProfileInfo;
 
     /// The kinds it reads or writes. They are watched.
-    fn uses(&self) -> &[Uses];
+    fn uses(&self) -> &[KindUse];
 
     /// The required CRDs, given the options.
     fn prerequisites(&self, options: &ProfileOptions) -> Vec<Prerequisite>;

@@ -6,11 +6,17 @@
 use std::collections::BTreeMap;
 
 use api::advisor::{Applied, Impact, Input, Operation, ProfileOptions, TargetRef};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Entry;
+
+/// Label of a ControllerRevision of the history: the configuration.
+pub const CONFIG_LABEL: &str = "advisor.kubevirt.io/config";
+/// Annotation of a ControllerRevision of the history: the outcome of the plan, as JSON.
+pub const OUTCOME_ANNOTATION: &str = "advisor.kubevirt.io/outcome";
 
 /// Number of plans to keep.
 const KEPT_PLANS: usize = 10;
@@ -55,6 +61,23 @@ pub struct Record {
     /// The outcome; stored beside the record, which never changes.
     #[serde(skip)]
     pub outcome: Option<Outcome>,
+}
+
+/// The records of these entries, oldest first; ControllerRevisions of other controllers are skipped.
+pub fn records_of<'a>(entries: impl IntoIterator<Item = &'a ControllerRevision>) -> Vec<Record> {
+    let records = entries.into_iter().filter_map(decode);
+    let mut records: Vec<Record> = records.collect();
+    records.sort_by_key(|record| record.revision);
+    records
+}
+
+fn decode(entry: &ControllerRevision) -> Option<Record> {
+    let data = entry.data.as_ref()?.0.clone();
+    let mut record: Record = serde_json::from_value(data).ok()?;
+    let annotations = entry.metadata.annotations.as_ref();
+    let outcome = annotations.and_then(|all| all.get(OUTCOME_ANNOTATION));
+    record.outcome = outcome.and_then(|encoded| serde_json::from_str(encoded).ok());
+    Some(record)
 }
 
 /// The revisions that can be deleted: all but the latest ten plans, the latest ten corrections (an edit conflict must
@@ -108,7 +131,7 @@ pub struct RecordedItem {
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// The result.
-    pub result: Ending,
+    pub result: PlanResult,
     /// The end time.
     pub finished: Time,
     /// The message.
@@ -118,7 +141,7 @@ pub struct Outcome {
 
 /// The result of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ending {
+pub enum PlanResult {
     /// All items were applied and became healthy.
     Completed,
     /// Some items failed, the others were applied.

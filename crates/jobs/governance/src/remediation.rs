@@ -17,10 +17,10 @@ use kube_core::{DynamicObject, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::profile::kinds::{MACHINE_CONFIG, NODE_HEALTH_CHECK};
-use crate::profile::{Access, Uses};
+use crate::profile::{Access, KindUse};
 
 /// The kind that is paused.
-pub const CHECKS: Uses = Uses {
+pub const CHECKS: KindUse = KindUse {
     of: NODE_HEALTH_CHECK,
     versions: &["v1alpha1"],
     plural: "nodehealthchecks",

@@ -16,7 +16,11 @@ use crate::values::{at, normal, segments};
 /// A field that was absent is removed, and so are keys added to a map; a list is replaced. A merge patch cannot set
 /// null: a field that was null is removed, which is equivalent for a server. `before` holds the result of
 /// [`crate::values::managed`] for the same paths.
-pub fn merge_patch(live: &Value, before: &BTreeMap<String, Value>, managed: &[String]) -> Value {
+pub(crate) fn merge_patch(
+    live: &Value,
+    before: &BTreeMap<String, Value>,
+    managed: &[String],
+) -> Value {
     let before: BTreeMap<String, &Value> = before
         .iter()
         .map(|(path, value)| (normal(path), value))

@@ -4,15 +4,9 @@ use api::advisor::{VirtPlatformConfig, VirtPlatformConfigStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The JSON patch that sets the status of a configuration, with a precondition that no other writer changed the object.
-/// A merge patch cannot be used: it drops null values, and an item records which fields were null.
+/// The JSON patch that sets the status of a configuration. A merge patch cannot be used: it drops null values, and an item records which fields were null.
 pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus) -> Vec<Value> {
-    let version = config.metadata.resource_version.as_deref();
-    let mut operations = vec![operation(
-        "replace",
-        "/metadata/resourceVersion",
-        &json!(version.unwrap_or_default()),
-    )];
+    let mut operations = Vec::new();
     if config.status.is_none() {
         operations.push(operation("add", "/status", &json!({})));
     }

@@ -73,7 +73,8 @@ impl State {
     }
 
     /// Whether a disruptive item may start now.
-    pub fn may_start(self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn may_start(self) -> bool {
         !matches!(self, Self::Closed { .. })
     }
 }

@@ -8,20 +8,22 @@ use std::collections::BTreeMap;
 use api::placement::{Mode, OnMiss, OnNoMatch};
 use serde_json::{Value, json};
 
-use crate::change::Moment;
-use crate::cluster::Cluster;
+use crate::change::ChangeStage;
 use crate::decide::{Decision, Placement, decide};
-use crate::images::{Inspection, Used};
+use crate::images::{ImageUse, Inspection};
 use crate::names;
 use crate::no_fit::NoFit;
-use crate::policy::Policy;
+use crate::nodes::Nodes;
+use crate::policy::{Policy, Skip};
 use crate::settings::RuntimeClass;
+
+/// The platforms of these images are unknown; inspect them and decide again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NeedsInspection(pub Vec<ImageUse>);
 
 /// The admission decision for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Admission {
-    /// The platforms of these images are unknown; inspect them and decide again.
-    NeedsInspection(Vec<Used>),
     /// Allow the pod, possibly mutated.
     Allow(Allowed),
     /// Deny the pod.
@@ -58,20 +60,27 @@ impl Allowed {
     }
 }
 
+impl From<Skip> for Admission {
+    /// A pod without a policy is admitted unchanged.
+    fn from(skip: Skip) -> Self {
+        Self::Allow(Allowed::unchanged(skip.as_str()))
+    }
+}
+
 /// Decides the admission of a new pod. `classes` are the RuntimeClasses of the cluster, by name.
-pub fn admit(
+pub fn admit<'n>(
     pod: &Value,
     policy: &Policy,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
-    cluster: &Cluster,
-) -> Admission {
-    match decide(pod, known, classes, cluster, &policy.settings) {
-        Decision::Ask(unknown) => Admission::NeedsInspection(unknown),
+    nodes: impl Into<Nodes<'n>>,
+) -> Result<Admission, NeedsInspection> {
+    Ok(match decide(pod, known, classes, nodes, &policy.settings) {
+        Decision::Ask(unknown) => return Err(NeedsInspection(unknown)),
         Decision::Leave(why) => Admission::Allow(Allowed::unchanged(why.as_str())),
         Decision::Place(placement) => Admission::Allow(allow_placed(pod, policy, &placement)),
         Decision::NoFit(no_fit) => decide_no_fit(pod, policy, &no_fit),
-    }
+    })
 }
 
 fn allow_placed(pod: &Value, policy: &Policy, placement: &Placement) -> Allowed {
@@ -82,7 +91,7 @@ fn allow_placed(pod: &Value, policy: &Policy, placement: &Placement) -> Allowed 
     };
     if policy.mode == Mode::Place {
         let mut changed = pod.clone();
-        if placement.write(&mut changed, Moment::Admission) {
+        if placement.write(&mut changed, ChangeStage::Admission) {
             annotate_reason(&mut changed, PLACED, &summary);
             allowed.mutated = Some(changed);
         }
@@ -118,7 +127,7 @@ fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
         (Mode::Place, OnNoMatch::Warn) => {
             let mut changed = pod.clone();
             if let Some(placement) = &no_fit.placement {
-                placement.write(&mut changed, Moment::Admission);
+                placement.write(&mut changed, ChangeStage::Admission);
             }
             annotate_reason(&mut changed, reason, &message);
             Allowed {
@@ -132,21 +141,18 @@ fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
 
 /// Decides the admission of a pod whose images could not be inspected in time: with `onMiss: Gate` or `Sync` it is held at the
 /// scheduling gate until the controller has inspected them. Audit and Warn mutate nothing.
-pub fn admit_uninspected(pod: &Value, policy: &Policy, unknown: &[Used]) -> Admission {
+pub fn admit_uninspected(pod: &Value, policy: &Policy, unknown: &[ImageUse]) -> Admission {
     Admission::Allow(match (policy.mode, policy.on_miss) {
         (Mode::Place, OnMiss::Gate | OnMiss::Sync) => Allowed {
             mutated: Some(with_gate(pod, unknown)),
             ..Allowed::unchanged("Gated")
         },
-        _ => Allowed::unchanged(NOT_KNOWN),
+        _ => Allowed::unchanged("NotKnown"),
     })
 }
 
-/// Outcome of a pod that is admitted unchanged because the platforms of its images are unknown.
-pub const NOT_KNOWN: &str = "NotKnown";
-
 /// The pod with the scheduling gate, to be admitted while its images are inspected.
-fn with_gate(pod: &Value, unknown: &[Used]) -> Value {
+fn with_gate(pod: &Value, unknown: &[ImageUse]) -> Value {
     let mut changed = pod.clone();
     add_gate(&mut changed);
     let images: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();

@@ -17,7 +17,7 @@ use crate::names;
 
 /// When a pod is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum ChangeStage {
     /// At admission, before it is stored.
     Admission,
     /// While it waits at the scheduling gate.
@@ -26,7 +26,7 @@ pub enum Moment {
 
 impl Placement {
     /// Writes the placement into the pod and returns whether the pod changed.
-    pub fn write(&self, pod: &mut Value, moment: Moment) -> bool {
+    pub fn write(&self, pod: &mut Value, moment: ChangeStage) -> bool {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return false;
         };
@@ -36,7 +36,7 @@ impl Placement {
         };
         changed |= self.prefer(spec);
         changed |= append(spec, "tolerations", self.tolerations.iter().cloned());
-        if let (Some(class), Moment::Admission) = (&self.runtime_class, moment) {
+        if let (Some(class), ChangeStage::Admission) = (&self.runtime_class, moment) {
             let class = Value::from(class.as_str());
             let before = spec.insert("runtimeClassName".to_owned(), class.clone());
             changed |= before != Some(class);
@@ -45,7 +45,7 @@ impl Placement {
     }
 
     /// The new terms of the required node affinity; `None` if they do not change.
-    fn terms(&self, spec: &Map<String, Value>, moment: Moment) -> Option<Vec<Value>> {
+    fn terms(&self, spec: &Map<String, Value>, moment: ChangeStage) -> Option<Vec<Value>> {
         let selector = spec.get("nodeSelector").unwrap_or(&Value::Null);
         let required = spec
             .get("affinity")
@@ -61,14 +61,14 @@ impl Placement {
             .get("nodeSelectorTerms")
             .and_then(Value::as_array)?;
         let all: Vec<Value> = match moment {
-            Moment::Admission => terms
+            ChangeStage::Admission => terms
                 .iter()
                 // Empty terms match no node, and must not start to match some.
                 .filter(|term| !is_empty(term))
                 .flat_map(|term| self.narrowings(term, selector))
                 .collect(),
             // The API server accepts no additional terms: each existing term gets one product.
-            Moment::Gated => terms
+            ChangeStage::Gated => terms
                 .iter()
                 .map(|term| match self.product_for(term, selector) {
                     Some(product) if !is_empty(term) => narrowed(term, product, selector),

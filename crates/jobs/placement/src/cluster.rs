@@ -6,18 +6,19 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use api::node;
+use k8s_openapi::api::core::v1;
 use platform::windows::Version;
 use platform::{Matcher, Platform, Rank, Unfit};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::images::Platforms;
-use crate::memory::Memory;
 use crate::names;
 use crate::settings::RuntimeClass;
 
 /// The node properties that decide which images run, each of which a pod can select by label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Place {
+pub struct NodePlatform {
     /// Operating system.
     pub os: String,
     /// Architecture.
@@ -28,7 +29,7 @@ pub struct Place {
     pub build: String,
 }
 
-impl Place {
+impl NodePlatform {
     /// The platform that images are compared with.
     pub fn platform(&self) -> Platform {
         Platform::new(&self.os, &self.architecture)
@@ -37,7 +38,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NodePlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.platform().fmt(f)
     }
@@ -68,7 +69,7 @@ impl Runtime {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its platform.
-    pub place: Place,
+    pub place: NodePlatform,
     /// Its container runtime.
     pub runtime: Runtime,
     /// Name and labels, in the shape of an object.
@@ -80,63 +81,61 @@ pub struct Node {
 }
 
 impl Node {
-    /// Reads a Node. Where the kubelet set no labels, `status.nodeInfo` is used; Windows Server reports its full
-    /// version as the kernel version, and its product name as the OS image.
-    pub fn read(node: &Value) -> Self {
-        let text = |pointer: &str| {
-            let found = node.pointer(pointer).and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
-        let label = |key: &str| {
-            let found = labels
-                .and_then(|labels| labels.get(key))
-                .and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        let or = |label: String, pointer: &str| {
-            if label.is_empty() {
-                text(pointer)
-            } else {
-                label
-            }
-        };
-        let os = or(label(names::OS), "/status/nodeInfo/operatingSystem");
+    /// Reads a Node. Windows Server reports its full version as the kernel version, and its product name as the OS
+    /// image.
+    ///
+    /// Cordoned nodes and nodes that are not ready count: a pod that fits nowhere else waits for them instead of being
+    /// denied.
+    pub fn read(node: &v1::Node) -> Self {
+        Self::with_labels(node, node.metadata.labels.iter().flatten())
+    }
+
+    /// Reads a Node of which only these labels matter: nodes have hundreds.
+    pub fn with_labels<'a>(
+        node: &v1::Node,
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Self {
+        let status = node.status.as_ref();
+        let info = status.and_then(|it| it.node_info.as_ref());
+        let label = |key: &str| node::label(node, key).unwrap_or_default();
+        let os = node::os(node).unwrap_or_default();
         let build = if os == "windows" {
-            let labelled = Version::parse(&label(names::WINDOWS_BUILD));
-            let reported = || Version::parse(&text("/status/nodeInfo/kernelVersion"));
-            let named = || Version::of_product(&text("/status/nodeInfo/osImage"));
+            let labelled = Version::parse(label(names::WINDOWS_BUILD));
+            let reported = || Version::parse(&info?.kernel_version);
+            let named = || Version::of_product(&info?.os_image);
             let version = labelled.or_else(reported).or_else(named);
             version.map_or_else(String::new, |version| version.release().to_string())
         } else {
             String::new()
         };
-        let place = Place {
-            os,
-            architecture: or(label(names::ARCHITECTURE), "/status/nodeInfo/architecture"),
-            variant: label(names::VARIANT),
+        let place = NodePlatform {
+            os: os.to_owned(),
+            architecture: node::architecture(node).unwrap_or_default().to_owned(),
+            variant: label(names::VARIANT).to_owned(),
             build,
         };
-        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
-        let handlers = node.pointer("/status/runtimeHandlers");
-        let handlers = handlers.and_then(Value::as_array).map(|handlers| {
-            let names = handlers.iter().filter_map(|it| it.get("name"));
-            let names = names.filter_map(Value::as_str);
-            names.map(ToOwned::to_owned).collect()
-        });
+        let labels = labels.into_iter();
+        let labels = labels.map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+        let taints = node
+            .spec
+            .iter()
+            .flat_map(|spec| spec.taints.iter().flatten());
+        let handlers = status.and_then(|it| it.runtime_handlers.as_ref());
+        let runtime = info.map(|it| it.container_runtime_version.as_str());
         Self {
             place,
-            runtime: Runtime::parse(&text("/status/nodeInfo/containerRuntimeVersion")),
+            runtime: Runtime::parse(runtime.unwrap_or_default()),
             object: json!({
-                "metadata": { "name": text("/metadata/name"), "labels": labels },
+                "metadata": {
+                    "name": node.metadata.name.as_deref().unwrap_or_default(),
+                    "labels": labels.collect::<Map<String, Value>>(),
+                },
             }),
             taints: taints
-                .into_iter()
-                .flatten()
-                .filter(|taint| keeps_away(taint))
-                .cloned()
+                .filter(|it| keeps_away(it))
+                .map(|it| json!(it))
                 .collect(),
-            handlers,
+            handlers: handlers.map(|all| all.iter().filter_map(|it| it.name.clone()).collect()),
         }
     }
 
@@ -175,10 +174,9 @@ impl Node {
 }
 
 /// Whether a taint affects scheduling and is not one of a temporary node state.
-fn keeps_away(taint: &Value) -> bool {
-    let text = |name: &str| taint.get(name).and_then(Value::as_str).unwrap_or_default();
-    matches!(text("effect"), "NoSchedule" | "NoExecute")
-        && !names::STATE_TAINTS.contains(&text("key"))
+fn keeps_away(taint: &v1::Taint) -> bool {
+    matches!(&*taint.effect, "NoSchedule" | "NoExecute")
+        && !names::STATE_TAINTS.contains(&&*taint.key)
 }
 
 /// The nodes of a cluster, grouped by platform.
@@ -188,10 +186,8 @@ fn keeps_away(taint: &Value) -> bool {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cluster {
     /// The group of each node.
-    nodes: BTreeMap<String, Place>,
-    places: BTreeMap<Place, NodeGroup>,
-    /// Results per image set since the last node change.
-    memory: Memory,
+    nodes: BTreeMap<String, NodePlatform>,
+    places: BTreeMap<NodePlatform, NodeGroup>,
 }
 
 /// The nodes of one platform.
@@ -242,7 +238,6 @@ impl Cluster {
 
     /// Removes a node.
     pub fn remove(&mut self, name: &str) {
-        self.memory.clear();
         let Some(place) = self.nodes.remove(name) else {
             return;
         };
@@ -265,14 +260,14 @@ impl Cluster {
     }
 
     /// The platforms in the cluster, and the number of nodes of each.
-    pub fn places(&self) -> impl Iterator<Item = (&Place, usize)> {
+    pub fn places(&self) -> impl Iterator<Item = (&NodePlatform, usize)> {
         self.places
             .iter()
             .map(|(place, group)| (place, group.nodes.len()))
     }
 
     /// The nodes of a place.
-    pub fn nodes_of(&self, place: &Place) -> impl Iterator<Item = &Node> {
+    pub fn nodes_of(&self, place: &NodePlatform) -> impl Iterator<Item = &Node> {
         let group = self.places.get(place).into_iter();
         group.flat_map(|group| group.nodes.values())
     }
@@ -288,13 +283,8 @@ impl Cluster {
         places.filter_map(|(name, place)| self.places.get(place)?.nodes.get(name))
     }
 
-    /// The cache of image fits, valid for the current nodes.
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
     /// The runtimes of the nodes of a place.
-    pub(crate) fn runtimes_of(&self, place: &Place) -> BTreeSet<Runtime> {
+    pub(crate) fn runtimes_of(&self, place: &NodePlatform) -> BTreeSet<Runtime> {
         let group = self.places.get(place).into_iter();
         group
             .flat_map(|group| group.runtimes.keys().copied())
@@ -302,7 +292,7 @@ impl Cluster {
     }
 
     /// The taints of the nodes of a place, each once.
-    pub(crate) fn taints_of(&self, place: &Place) -> impl Iterator<Item = &Value> {
+    pub(crate) fn taints_of(&self, place: &NodePlatform) -> impl Iterator<Item = &Value> {
         let group = self.places.get(place).into_iter();
         group.flat_map(|group| group.taints.values().map(|(taint, _)| taint))
     }
@@ -326,7 +316,11 @@ pub(crate) struct PlatformMatcher {
 }
 
 impl PlatformMatcher {
-    pub(crate) fn new(place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> Self {
+    pub(crate) fn new(
+        place: &NodePlatform,
+        runtime: Runtime,
+        class: Option<&RuntimeClass>,
+    ) -> Self {
         let isolation = class.map(|class| class.isolation).unwrap_or_default();
         let matcher = match class.and_then(|class| class.platform.as_ref()) {
             Some(platform) => Matcher::isolated(platform, isolation),

@@ -11,18 +11,19 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Node};
 use crate::fit::{Condition, Demand, Fit, Product};
-use crate::images::{Inspection, Used, images};
+use crate::images::{ImageUse, Inspection, images};
 use crate::names;
 use crate::no_fit::{NoFit, Shortfall};
+use crate::nodes::Nodes;
 use crate::settings::{RuntimeClass, Settings};
 
 /// The placement decision for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// Leave the pod unchanged, for this reason.
-    Leave(Leave),
+    Leave(LeaveReason),
     /// The platforms of these images are unknown; inspect them and decide again.
-    Ask(Vec<Used>),
+    Ask(Vec<ImageUse>),
     /// Nodes can run the pod, with this placement.
     Place(Placement),
     /// No node can run the pod.
@@ -31,7 +32,7 @@ pub enum Decision {
 
 /// Why a pod is left unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Leave {
+pub enum LeaveReason {
     /// It is already bound to a node.
     HasNode,
     /// It is the mirror of a static pod.
@@ -44,7 +45,7 @@ pub enum Leave {
     NoPlatformConstraint,
 }
 
-impl Leave {
+impl LeaveReason {
     /// Label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -85,19 +86,20 @@ impl Placement {
 }
 
 /// Decides the placement of a pod. `classes` are the RuntimeClasses of the cluster, by name.
-pub fn decide(
+pub fn decide<'n>(
     pod: &Value,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
-    cluster: &Cluster,
+    nodes: impl Into<Nodes<'n>>,
     settings: &Settings,
 ) -> Decision {
+    let nodes = nodes.into();
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     if let Some(why) = left_alone(pod, spec) {
         return Decision::Leave(why);
     }
     let used = images(spec);
-    let unknown: Vec<Used> = used
+    let unknown: Vec<ImageUse> = used
         .iter()
         .filter(|used| !known.contains_key(&used.image))
         .cloned()
@@ -107,14 +109,14 @@ pub fn decide(
     }
     let demand = Demand::new(&used, known, settings);
     if demand.is_empty() {
-        return Decision::Leave(Leave::NoPlatformConstraint);
+        return Decision::Leave(LeaveReason::NoPlatformConstraint);
     }
     let class = spec
         .get("runtimeClassName")
         .and_then(Value::as_str)
         .and_then(|name| classes.get(name));
     let constraints = PodConstraints::new(spec, settings);
-    let plain = constraints.fitting(&demand, cluster, class);
+    let plain = constraints.fitting(&demand, nodes, class);
     if let Some(fitting) = plain.as_ref().filter(|fitting| fitting.accepts_pod) {
         return constraints.place(fitting, None);
     }
@@ -122,7 +124,7 @@ pub fn decide(
     let may_set_class = spec.get("runtimeClassName").is_none_or(Value::is_null);
     let offered = settings.offered.iter().filter(|_| may_set_class);
     for offer in offered {
-        let fitting = constraints.fitting(&demand, cluster, Some(offer));
+        let fitting = constraints.fitting(&demand, nodes, Some(offer));
         if let Some(fitting) = fitting.filter(|fitting| fitting.accepts_pod) {
             return constraints.place(&fitting, Some(offer.name.clone()));
         }
@@ -136,7 +138,11 @@ pub fn decide(
         _ => None,
     });
     Decision::NoFit(Box::new(NoFit::new(
-        demand, shortfall, placement, cluster, class,
+        demand,
+        shortfall,
+        placement,
+        nodes.cluster,
+        class,
     )))
 }
 
@@ -169,7 +175,7 @@ pub(crate) fn classes_that_fit(
 ) -> Vec<(String, usize)> {
     let constraints = PodConstraints::new(spec, settings);
     let fitting = classes.values().filter_map(|class| {
-        let fitting = constraints.fitting(demand, cluster, Some(class))?;
+        let fitting = constraints.fitting(demand, cluster.into(), Some(class))?;
         let taking = |node: &&Node| constraints.takes(node, Some(class)).is_ok();
         let nodes = fitting.nodes().filter(taking).count();
         (nodes > 0).then(|| (class.name.clone(), nodes))
@@ -178,7 +184,7 @@ pub(crate) fn classes_that_fit(
 }
 
 /// Whether the pod is left unchanged regardless of its images.
-fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
+fn left_alone(pod: &Value, spec: &Value) -> Option<LeaveReason> {
     let annotation = |key: &str| {
         let annotations = pod.get("metadata")?.get("annotations")?;
         annotations.get(key)?.as_str()
@@ -188,11 +194,11 @@ fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
         .and_then(Value::as_str)
         .is_some_and(|name| !name.is_empty());
     if has_node {
-        Some(Leave::HasNode)
+        Some(LeaveReason::HasNode)
     } else if annotation(names::MIRROR).is_some() {
-        Some(Leave::Mirror)
+        Some(LeaveReason::Mirror)
     } else if annotation(names::SWITCH) == Some(names::OFF) {
-        Some(Leave::SwitchedOff)
+        Some(LeaveReason::SwitchedOff)
     } else {
         None
     }
@@ -230,19 +236,19 @@ impl<'a> PodConstraints<'a> {
     fn fitting<'c>(
         &self,
         demand: &Demand,
-        cluster: &'c Cluster,
+        nodes: Nodes<'c>,
         class: Option<&RuntimeClass>,
     ) -> Option<FittingNodes<'c>> {
         let mut first = None;
         for os in self.systems(demand) {
-            let fit = demand.fit(&os, cluster, class);
+            let fit = demand.fit(&os, nodes, class);
             if fit.products.is_empty() {
                 continue;
             }
             let mut fitting = FittingNodes {
                 os,
                 fit,
-                cluster,
+                cluster: nodes.cluster,
                 accepts_pod: false,
             };
             let accepts_pod = fitting.nodes().any(|node| self.takes(node, class).is_ok());
@@ -311,7 +317,7 @@ impl<'a> PodConstraints<'a> {
 
     fn place(&self, fitting: &FittingNodes<'_>, class_to_set: Option<String>) -> Decision {
         if self.one_node && class_to_set.is_none() {
-            return Decision::Leave(Leave::OneNode);
+            return Decision::Leave(LeaveReason::OneNode);
         }
         let mut placement = Placement {
             products: fitting.fit.products.clone(),

@@ -9,11 +9,11 @@ use machinery::patch::merge_difference;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::change::Moment;
+use crate::change::ChangeStage;
 use crate::cluster::Cluster;
-use crate::decide::{Decision, Leave, decide};
+use crate::decide::{Decision, LeaveReason, decide};
 use crate::fit::Demand;
-use crate::images::{Inspection, Used, images};
+use crate::images::{ImageUse, Inspection, images};
 use crate::remedy::{Remedy, remedies};
 use crate::settings::{RuntimeClass, Settings};
 
@@ -28,7 +28,7 @@ pub struct Explanation {
     /// What is known about each image of the pod.
     pub images: Vec<String>,
     /// Each node platform in the cluster.
-    pub places: Vec<PlaceExplained>,
+    pub places: Vec<PlatformExplanation>,
     /// How to make the pod fit, if it does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
@@ -40,7 +40,7 @@ pub struct Explanation {
 /// A node platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlaceExplained {
+pub struct PlatformExplanation {
     /// The platform.
     pub place: String,
     /// The number of its nodes.
@@ -74,7 +74,7 @@ pub fn explain(
             .find(|class| Some(class.name.as_str()) == given)
     });
     let demand = Demand::new(&used, known, settings);
-    let places: Vec<PlaceExplained> = cluster
+    let places: Vec<PlatformExplanation> = cluster
         .places()
         .map(|(place, nodes)| {
             let mut why: Vec<String> = Vec::new();
@@ -85,7 +85,7 @@ pub fn explain(
                 }));
             }
             why.dedup();
-            PlaceExplained {
+            PlatformExplanation {
                 place: place.to_string(),
                 nodes,
                 runs: why.is_empty(),
@@ -107,7 +107,7 @@ pub fn explain(
     }
 }
 
-fn summarize(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, String) {
+fn summarize(decision: &Decision, places: &[PlatformExplanation]) -> (&'static str, String) {
     match decision {
         Decision::Leave(why) => ("LeftAlone", describe_leave(*why).to_owned()),
         Decision::Ask(unknown) => {
@@ -119,7 +119,7 @@ fn summarize(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, S
             )
         }
         Decision::Place(placement) => {
-            let sum = |all: &mut dyn Iterator<Item = &PlaceExplained>| -> usize {
+            let sum = |all: &mut dyn Iterator<Item = &PlatformExplanation>| -> usize {
                 all.map(|place| place.nodes).sum()
             };
             let good = sum(&mut places.iter().filter(|place| place.runs));
@@ -138,17 +138,17 @@ fn summarize(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, S
 }
 
 /// Why a pod is left unchanged, as a sentence.
-pub(crate) fn describe_leave(why: Leave) -> &'static str {
+pub(crate) fn describe_leave(why: LeaveReason) -> &'static str {
     match why {
-        Leave::HasNode => "it is already bound to a node",
-        Leave::Mirror => "it is the mirror of a static pod",
-        Leave::SwitchedOff => "it is annotated to opt out of placement",
-        Leave::OneNode => "it is for one node by name, and its images run there",
-        Leave::NoPlatformConstraint => "none of its images restricts the platform",
+        LeaveReason::HasNode => "it is already bound to a node",
+        LeaveReason::Mirror => "it is the mirror of a static pod",
+        LeaveReason::SwitchedOff => "it is annotated to opt out of placement",
+        LeaveReason::OneNode => "it is for one node by name, and its images run there",
+        LeaveReason::NoPlatformConstraint => "none of its images restricts the platform",
     }
 }
 
-fn image(used: &Used, known: &BTreeMap<String, Inspection>) -> String {
+fn image(used: &ImageUse, known: &BTreeMap<String, Inspection>) -> String {
     let text = match known.get(&used.image) {
         None => "not inspected".to_owned(),
         Some(Inspection::Anywhere) => "contains nothing to run: any node fits".to_owned(),
@@ -170,8 +170,10 @@ fn change(decision: &Decision, pod: &Value) -> Option<Value> {
         return None;
     };
     let mut changed = pod.clone();
-    placement.write(&mut changed, Moment::Admission).then(|| {
-        let spec = |pod: &Value| json!({ "spec": pod.get("spec") });
-        merge_difference(&spec(pod), &spec(&changed))
-    })
+    placement
+        .write(&mut changed, ChangeStage::Admission)
+        .then(|| {
+            let spec = |pod: &Value| json!({ "spec": pod.get("spec") });
+            merge_difference(&spec(pod), &spec(&changed))
+        })
 }

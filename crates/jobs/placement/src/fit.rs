@@ -6,25 +6,26 @@ use std::sync::Arc;
 use platform::{NormalisedPlatform, Platform, Unfit};
 use serde::Serialize;
 
-use crate::cluster::{Cluster, Place, PlatformMatcher, Runtime};
-use crate::images::{Inspection, Platforms, Used};
+use crate::cluster::{Cluster, NodePlatform, PlatformMatcher, Runtime};
+use crate::images::{ImageUse, Inspection, Platforms};
 use crate::names;
+use crate::nodes::Nodes;
 use crate::settings::{RuntimeClass, Settings};
 
 /// The platform requirements of all images of a pod.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demand {
     /// Each image that contains something to run, its use in the pod, and its platforms.
-    images: Vec<(Used, Platforms)>,
+    images: Vec<(ImageUse, Platforms)>,
 }
 
 /// The platforms of one operating system that run all images of a pod.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Fit {
+pub struct Fit {
     /// Node conditions that select them; empty if there are none.
     pub(crate) products: Vec<Product>,
     /// Platforms of live nodes that run the images.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<NodePlatform>,
 }
 
 /// A set of node conditions, ANDed: one term of a node affinity.
@@ -67,7 +68,11 @@ impl Condition {
 impl Demand {
     /// The requirements of inspected images. An image that cannot be inspected requires the fallback architecture if
     /// one is configured, else nothing.
-    pub fn new(used: &[Used], known: &BTreeMap<String, Inspection>, settings: &Settings) -> Self {
+    pub fn new(
+        used: &[ImageUse],
+        known: &BTreeMap<String, Inspection>,
+        settings: &Settings,
+    ) -> Self {
         let fallback = settings.fallback_architecture.as_deref();
         let images = used.iter().filter_map(|used| {
             let platforms = match known.get(&used.image)? {
@@ -91,17 +96,17 @@ impl Demand {
     }
 
     /// The images, their uses in the pod and their platforms.
-    pub fn images(&self) -> &[(Used, Platforms)] {
+    pub fn images(&self) -> &[(ImageUse, Platforms)] {
         &self.images
     }
 
     /// The images that do not run on a platform, and why.
     pub fn misfits(
         &self,
-        place: &Place,
+        place: &NodePlatform,
         runtime: Runtime,
         class: Option<&RuntimeClass>,
-    ) -> Vec<(&Used, Unfit)> {
+    ) -> Vec<(&ImageUse, Unfit)> {
         let matcher = PlatformMatcher::new(place, runtime, class);
         let judged = self.images.iter().filter_map(|(used, platforms)| {
             let why = matcher.rank(platforms).err()?;
@@ -110,7 +115,7 @@ impl Demand {
         judged.collect()
     }
 
-    fn runs(&self, place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> bool {
+    fn runs(&self, place: &NodePlatform, runtime: Runtime, class: Option<&RuntimeClass>) -> bool {
         let matcher = PlatformMatcher::new(place, runtime, class);
         let mut images = self.images.iter();
         images.all(|(_, platforms)| matcher.rank(platforms).is_ok())
@@ -123,7 +128,12 @@ impl Demand {
     }
 
     /// Whether all images run on every node of a platform that has nodes.
-    fn runs_at(&self, place: &Place, cluster: &Cluster, class: Option<&RuntimeClass>) -> bool {
+    fn runs_at(
+        &self,
+        place: &NodePlatform,
+        cluster: &Cluster,
+        class: Option<&RuntimeClass>,
+    ) -> bool {
         // No label tells runtimes apart, so a pod cannot select one of them.
         let mut runtimes = cluster.runtimes_of(place).into_iter();
         runtimes.all(|runtime| self.runs(place, runtime, class))
@@ -135,20 +145,16 @@ impl Demand {
         systems.filter(|os| !os.is_empty()).cloned().collect()
     }
 
-    /// The platforms of an operating system that run all images, from the cache if possible.
-    pub(crate) fn fit(
-        &self,
-        os: &str,
-        cluster: &Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> Arc<Fit> {
+    /// The platforms of an operating system that run all images, from the memo if possible.
+    pub(crate) fn fit(&self, os: &str, nodes: Nodes<'_>, class: Option<&RuntimeClass>) -> Arc<Fit> {
         if class.is_some() {
-            return Arc::new(self.find(os, cluster, class));
+            return Arc::new(self.find(os, nodes.cluster, class));
         }
-        let platforms = self.images.iter().map(|(_, platforms)| platforms.clone());
-        let key = (platforms.collect(), os.to_owned());
-        let memory = cluster.memory();
-        memory.get_or_compute(key, || self.find(os, cluster, None))
+        let key = || {
+            let platforms = self.images.iter().map(|(_, platforms)| platforms.clone());
+            (platforms.collect(), os.to_owned())
+        };
+        nodes.fit(key, || self.find(os, nodes.cluster, None))
     }
 
     /// Computes the fit.
@@ -159,10 +165,10 @@ impl Demand {
     fn find(&self, os: &str, cluster: &Cluster, class: Option<&RuntimeClass>) -> Fit {
         if let Some(platform) = class.and_then(|class| class.platform.as_ref()) {
             // The class decides the platform, not the node; its own node selector leads to nodes with the handler.
-            let place = Place {
+            let place = NodePlatform {
                 os: platform.os.clone(),
                 architecture: platform.architecture.clone(),
-                ..Place::default()
+                ..NodePlatform::default()
             };
             let fits = platform.os == os && self.runs(&place, Runtime::default(), class);
             if !fits {
@@ -175,10 +181,10 @@ impl Demand {
             };
         }
         let present = cluster.places().map(|(place, _)| place);
-        let present: Vec<&Place> = present.filter(|place| place.os == os).collect();
+        let present: Vec<&NodePlatform> = present.filter(|place| place.os == os).collect();
         let mut fitting = present.clone();
         fitting.retain(|place| self.runs_at(place, cluster, class));
-        let mut places: BTreeMap<&str, BTreeMap<&Place, bool>> = BTreeMap::new();
+        let mut places: BTreeMap<&str, BTreeMap<&NodePlatform, bool>> = BTreeMap::new();
         for place in &present {
             let fits = fitting.contains(place);
             let alike = places.entry(&place.architecture).or_default();
@@ -217,7 +223,7 @@ impl Demand {
     }
 
     /// Platforms of the images that no node may have yet.
-    fn possible(&self, os: &str) -> Vec<Place> {
+    fn possible(&self, os: &str) -> Vec<NodePlatform> {
         if os == "windows" {
             return Vec::new();
         }
@@ -227,10 +233,10 @@ impl Demand {
             .map(|platform| &platform.architecture)
             .filter(|architecture| !architecture.is_empty())
             .collect();
-        let places = architectures.into_iter().map(|architecture| Place {
+        let places = architectures.into_iter().map(|architecture| NodePlatform {
             os: os.to_owned(),
             architecture: architecture.clone(),
-            ..Place::default()
+            ..NodePlatform::default()
         });
         places.collect()
     }
@@ -239,10 +245,10 @@ impl Demand {
 /// The conditions, beside the architecture, that separate the fitting platforms of an architecture from the others;
 /// `None` if none fits.
 fn distinguishing_conditions(
-    places: &BTreeMap<&Place, bool>,
+    places: &BTreeMap<&NodePlatform, bool>,
     by_build: bool,
 ) -> Option<Vec<Condition>> {
-    let by = |wanted: bool, of: fn(&Place) -> &String| -> BTreeSet<String> {
+    let by = |wanted: bool, of: fn(&NodePlatform) -> &String| -> BTreeSet<String> {
         let places = places.iter().filter(|(_, fits)| **fits == wanted);
         places
             .map(|(place, _)| of(place).clone())

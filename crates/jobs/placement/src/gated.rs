@@ -9,12 +9,12 @@ use api::placement::{Mode, OnNoMatch};
 use serde_json::{Value, json};
 
 use crate::admit::{PLACED, annotate_reason, describe_placement};
-use crate::change::Moment;
-use crate::cluster::Cluster;
+use crate::change::ChangeStage;
 use crate::decide::{Decision, decide};
 use crate::explain::describe_leave;
-use crate::images::{Inspection, Used, images};
+use crate::images::{ImageUse, Inspection, images};
 use crate::names;
+use crate::nodes::Nodes;
 use crate::policy::Policy;
 use crate::settings::RuntimeClass;
 
@@ -22,7 +22,7 @@ use crate::settings::RuntimeClass;
 #[derive(Debug, Clone, PartialEq)]
 pub enum GatedDecision {
     /// The platforms of these images are unknown; inspect them and decide again.
-    Ask(Vec<Used>),
+    Ask(Vec<ImageUse>),
     /// Remove the gate.
     Release {
         /// The pod without the gate, with its constraints.
@@ -57,12 +57,12 @@ const NOT_PLACED: &str = "NotPlaced";
 
 /// Decides about a gated pod. Without a policy the gate is removed and nothing else changes: placement was switched off
 /// for the pod after admission.
-pub fn settle(
+pub fn decide_gated<'n>(
     pod: &Value,
     policy: Option<&Policy>,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
-    cluster: &Cluster,
+    nodes: impl Into<Nodes<'n>>,
 ) -> GatedDecision {
     let Some(policy) = policy.filter(|policy| policy.mode == Mode::Place) else {
         return release(
@@ -73,14 +73,14 @@ pub fn settle(
         );
     };
     let mut changed = pod.clone();
-    match decide(pod, known, classes, cluster, &policy.later) {
+    match decide(pod, known, classes, nodes, &policy.later) {
         Decision::Ask(unknown) => GatedDecision::Ask(unknown),
         Decision::Leave(why) => match uninspected(pod, known, policy) {
             Some(sentence) => release(changed, true, NOT_INSPECTED, &sentence),
             None => release(changed, false, NOT_PLACED, describe_leave(why)),
         },
         Decision::Place(placement) => {
-            placement.write(&mut changed, Moment::Gated);
+            placement.write(&mut changed, ChangeStage::Gated);
             match uninspected(pod, known, policy) {
                 Some(sentence) => release(changed, true, NOT_INSPECTED, &sentence),
                 None => release(changed, false, PLACED, &describe_placement(&placement)),
@@ -102,7 +102,7 @@ pub fn settle(
                 };
             }
             if let Some(placement) = &no_fit.placement {
-                placement.write(&mut changed, Moment::Gated);
+                placement.write(&mut changed, ChangeStage::Gated);
             }
             release(changed, true, reason, &message)
         }
@@ -120,6 +120,21 @@ fn release(mut pod: Value, warning: bool, reason: &'static str, message: &str) -
             message: message.to_owned(),
         },
     }
+}
+
+/// The pod without the gate and otherwise unchanged, and the event about it. For a pod whose node affinity the API
+/// server rejects: no other controller removes the gate, and the pod would stay unscheduled.
+pub fn release_without_affinity(pod: &Value, error: &str) -> (Value, Notice) {
+    let mut pod = pod.clone();
+    let message = format!("released without node affinity: {error}");
+    annotate_reason(&mut pod, NOT_PLACED, &message);
+    remove_gate(&mut pod);
+    let notice = Notice {
+        warning: true,
+        reason: NOT_PLACED,
+        message,
+    };
+    (pod, notice)
 }
 
 /// Removes our scheduling gate.

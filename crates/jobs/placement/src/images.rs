@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The use of an image in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Use {
+pub enum ImageConsumer {
     /// By a container.
     Container(String),
     /// By an init container.
@@ -19,7 +19,7 @@ pub enum Use {
     Volume(String),
 }
 
-impl fmt::Display for Use {
+impl fmt::Display for ImageConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Container(name) => write!(f, "container {name:?}"),
@@ -32,11 +32,11 @@ impl fmt::Display for Use {
 
 /// An image used by a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Used {
+pub struct ImageUse {
     /// The image reference, as in the pod.
     pub image: String,
     /// Its use in the pod.
-    pub by: Use,
+    pub by: ImageConsumer,
     /// Whether the kubelet resolves the tag at every start (`imagePullPolicy: Always`), so that a cached result for the
     /// tag may be stale.
     pub always: bool,
@@ -89,24 +89,24 @@ pub struct Uninspectable {
     /// The error of the registry.
     pub message: String,
     /// Whether a retry may succeed: not if the image does not exist or access to it is denied.
-    pub passing: bool,
+    pub transient: bool,
 }
 
 /// The images of a pod, in the order in which the kubelet needs them.
-pub fn images(spec: &Value) -> Vec<Used> {
-    type Named = fn(String) -> Use;
+pub fn images(spec: &Value) -> Vec<ImageUse> {
+    type Named = fn(String) -> ImageConsumer;
     let lists: [(&str, Named); 3] = [
-        ("initContainers", Use::InitContainer),
-        ("containers", Use::Container),
-        ("ephemeralContainers", Use::EphemeralContainer),
+        ("initContainers", ImageConsumer::InitContainer),
+        ("containers", ImageConsumer::Container),
+        ("ephemeralContainers", ImageConsumer::EphemeralContainer),
     ];
-    let mut used: Vec<Used> = entries(spec, "volumes")
+    let mut used: Vec<ImageUse> = entries(spec, "volumes")
         .filter_map(|volume| {
             let image = volume.get("image")?;
             let reference = text(image, "reference");
-            (!reference.is_empty()).then(|| Used {
+            (!reference.is_empty()).then(|| ImageUse {
                 image: reference.to_owned(),
-                by: Use::Volume(text(volume, "name").to_owned()),
+                by: ImageConsumer::Volume(text(volume, "name").to_owned()),
                 always: text(image, "pullPolicy") == "Always",
             })
         })
@@ -115,7 +115,7 @@ pub fn images(spec: &Value) -> Vec<Used> {
         used.extend(entries(spec, list).filter_map(|container| {
             let image = text(container, "image");
             // An empty image is rejected by the API server, or filled in by another controller.
-            (!image.is_empty()).then(|| Used {
+            (!image.is_empty()).then(|| ImageUse {
                 image: image.to_owned(),
                 by: by(text(container, "name").to_owned()),
                 always: text(container, "imagePullPolicy") == "Always",

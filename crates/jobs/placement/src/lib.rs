@@ -29,9 +29,10 @@ mod fit;
 mod gated;
 mod handler;
 mod images;
-mod memory;
+mod inspection;
 pub mod names;
 mod no_fit;
+mod nodes;
 mod policy;
 pub mod reasons;
 mod remedy;
@@ -44,18 +45,25 @@ mod survey;
 #[cfg(test)]
 mod test_values;
 
-pub use admit::{Admission, Allowed, NOT_KNOWN, admit, admit_uninspected, parse_reason};
-pub use change::Moment;
-pub use cluster::{Cluster, Node, Place, Runtime};
-pub use decide::{Decision, Leave, Placement, decide};
-pub use explain::{Explanation, PlaceExplained, explain};
-pub use fit::{Demand, Product};
-pub use gated::{GatedDecision, NOT_INSPECTED, Notice, changes, is_gated, settle};
+pub use admit::{Admission, Allowed, NeedsInspection, admit, admit_uninspected, parse_reason};
+pub use change::ChangeStage;
+pub use cluster::{Cluster, Node, NodePlatform, Runtime};
+pub use decide::{Decision, LeaveReason, Placement, decide};
+pub use explain::{Explanation, PlatformExplanation, explain};
+pub use fit::{Demand, Fit, Product};
+pub use gated::{
+    GatedDecision, NOT_INSPECTED, Notice, changes, decide_gated, is_gated, release_without_affinity,
+};
 pub use handler::Handler;
-pub use images::{Inspection, Platforms, Uninspectable, Use, Used, images};
+pub use images::{ImageConsumer, ImageUse, Inspection, Platforms, Uninspectable, images};
+pub use inspection::{
+    FIRST_RETRY_DELAY, GateWait, InspectionAccess, NextInspection, final_result, give_up,
+    next_inspection, retry_delay,
+};
 pub use no_fit::{NoFit, Shortfall, is_shortfall};
-pub use policy::{Passed, Policies, Policy};
+pub use nodes::{FitKey, FitMemo, Nodes};
+pub use policy::{Policies, Policy, Skip};
 pub use remedy::{Remedy, remedies};
 pub use settings::{RuntimeClass, Settings};
 pub use status::{PolicyStatusInputs, status};
-pub use survey::{Coverage, PlaceCoverage, PodSummary, Survey, UnrunnablePod, survey};
+pub use survey::{Coverage, PlatformCoverage, PodSummary, Survey, UnrunnablePod, survey};

@@ -1,9 +1,7 @@
 //! Names of labels, annotations and gates.
 
-/// Node label for the architecture, set by the kubelet.
-pub const ARCHITECTURE: &str = "kubernetes.io/arch";
-/// Node label for the operating system, set by the kubelet.
-pub const OS: &str = "kubernetes.io/os";
+pub use api::node::{ARCHITECTURE, OS};
+
 /// Node label for the Windows build (`10.0.20348`), set by the kubelet since Kubernetes 1.17.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 /// Node label for the CPU variant (`v7` of `arm`, `v3` of `amd64`). No kubelet sets it; administrators may.

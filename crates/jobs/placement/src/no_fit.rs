@@ -5,7 +5,7 @@ use std::fmt;
 
 use platform::Platform;
 
-use crate::cluster::{Cluster, Place, PlatformMatcher};
+use crate::cluster::{Cluster, NodePlatform, PlatformMatcher};
 use crate::decide::Placement;
 use crate::fit::Demand;
 use crate::images::Platforms;
@@ -24,7 +24,7 @@ pub struct NoFit {
     /// The placement to admit it with, so that it waits for a node; `None` if no node could ever run it.
     pub placement: Option<Placement>,
     /// The platforms in the cluster, and the number of nodes of each.
-    pub places: BTreeMap<Place, usize>,
+    pub places: BTreeMap<NodePlatform, usize>,
     /// Indexes, within the demand, of images that run on no node.
     alone: Vec<usize>,
 }

@@ -40,8 +40,8 @@ pub struct Policy {
     pub later: Settings,
     /// How long a pod waits at the gate for a registry.
     pub gate: Duration,
-    /// How long an admission request waits for a registry.
-    pub sync: Duration,
+    /// How long an admission request may wait for a registry.
+    sync: Duration,
     priority: i32,
     namespaces: LabelSelector,
     pods: LabelSelector,
@@ -113,10 +113,12 @@ impl Policy {
         (policy, complaints)
     }
 
-    /// Whether images are inspected during admission. A RuntimeClass can only be set then.
-    pub fn waits(&self) -> bool {
-        self.on_miss == OnMiss::Sync
-            || (self.on_miss == OnMiss::Gate && !self.settings.offered.is_empty())
+    /// How long an admission request waits for the inspection of images; `None` if it does not. A pod that may need a
+    /// RuntimeClass cannot be gated for it: `runtimeClassName` is immutable.
+    pub fn admission_wait(&self) -> Option<Duration> {
+        let waits = self.on_miss == OnMiss::Sync
+            || (self.on_miss == OnMiss::Gate && !self.settings.offered.is_empty());
+        waits.then_some(self.sync)
     }
 
     fn selects(&self, namespace: &BTreeMap<String, String>, pod: &Value) -> bool {
@@ -155,7 +157,7 @@ fn duration(configured: Option<i32>, unit: fn(u64) -> Duration, default: Duratio
 
 /// Why no policy applies to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Passed {
+pub enum Skip {
     /// Its namespace is a system namespace.
     SystemNamespace,
     /// The pod or its namespace opted out.
@@ -166,7 +168,7 @@ pub enum Passed {
     NotSelected,
 }
 
-impl Passed {
+impl Skip {
     /// Label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -234,9 +236,9 @@ impl Policies {
         namespace: &str,
         labels: &BTreeMap<String, String>,
         pod: &Value,
-    ) -> Result<&Policy, Passed> {
+    ) -> Result<&Policy, Skip> {
         if namespace.starts_with("kube-") {
-            return Err(Passed::SystemNamespace);
+            return Err(Skip::SystemNamespace);
         }
         let off = |value: Option<&str>| value == Some(names::OFF);
         let label = pod.pointer("/metadata/labels");
@@ -247,17 +249,17 @@ impl Policies {
             || off(label.and_then(Value::as_str))
             || off(annotation.and_then(Value::as_str))
         {
-            return Err(Passed::SwitchedOff);
+            return Err(Skip::SwitchedOff);
         }
         let policy = self.ordered.iter().find(|it| it.selects(labels, pod));
-        let policy = policy.ok_or(Passed::NotSelected)?;
+        let policy = policy.ok_or(Skip::NotSelected)?;
         let owners = pod
             .pointer("/metadata/ownerReferences")
             .and_then(Value::as_array);
         let kinds = owners.into_iter().flatten();
         let mut kinds = kinds.filter_map(|owner| owner.get("kind").and_then(Value::as_str));
         if kinds.any(|kind| policy.ignored_owners.contains(kind)) {
-            return Err(Passed::IgnoredOwner);
+            return Err(Skip::IgnoredOwner);
         }
         Ok(policy)
     }

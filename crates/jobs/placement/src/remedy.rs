@@ -10,7 +10,7 @@ use platform::windows::Version;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Place, Runtime};
+use crate::cluster::{Cluster, NodePlatform, Runtime};
 use crate::decide::classes_that_fit;
 use crate::fit::Demand;
 use crate::no_fit::{NoFit, Shortfall};
@@ -145,11 +145,11 @@ pub fn remedies(
 fn missing_nodes(demand: &Demand, cluster: &Cluster) -> Vec<String> {
     let images = demand.images().iter();
     let platforms = images.flat_map(|(_, platforms)| platforms.written());
-    let places: BTreeSet<Place> = platforms
+    let places: BTreeSet<NodePlatform> = platforms
         .map(|platform| {
             let platform = platform.normalised();
             let build = Version::parse(&platform.os_version);
-            Place {
+            NodePlatform {
                 os: platform.os,
                 architecture: platform.architecture,
                 variant: platform.variant,
@@ -157,7 +157,7 @@ fn missing_nodes(demand: &Demand, cluster: &Cluster) -> Vec<String> {
             }
         })
         .collect();
-    let present = |place: &Place| cluster.places().any(|(it, _)| it == place);
+    let present = |place: &NodePlatform| cluster.places().any(|(it, _)| it == place);
     places
         .into_iter()
         .filter(|place| !present(place))

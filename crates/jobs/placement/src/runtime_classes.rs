@@ -30,16 +30,16 @@ pub struct ClassPlan {
     /// Classes to delete, by name; deleted first, so that their names are free for new ones.
     pub remove: Vec<String>,
     /// Classes that should exist.
-    pub serve: Vec<Served>,
+    pub serve: Vec<ServedClass>,
     /// Obsolete classes that pods still use.
-    pub keep: Vec<Kept>,
+    pub keep: Vec<KeptClass>,
     /// Classes that are not created, and why.
     pub withheld: Vec<MissingHandler>,
 }
 
 /// A class that should exist.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Served {
+pub struct ServedClass {
     /// Its name.
     pub name: String,
     /// The RuntimeClass, with only the fields that Medley manages.
@@ -52,7 +52,7 @@ pub struct Served {
 
 /// A class that no node serves any more, but that pods use.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct KeptClass {
     /// Its name.
     pub name: String,
     /// The RuntimeClass, annotated with the reason.
@@ -63,7 +63,7 @@ pub struct Kept {
     pub is_there: bool,
 }
 
-impl Kept {
+impl KeptClass {
     /// Why it is kept, and what to do about it.
     pub fn reason(&self) -> String {
         reason(self.pods)
@@ -113,7 +113,7 @@ pub fn plan(cluster: &Cluster, existing: &[Value], users: &BTreeMap<String, usiz
             None => free_name(&class.base, &taken),
         };
         let object = class.object(&name);
-        plan.serve.push(Served {
+        plan.serve.push(ServedClass {
             is_there: existing.iter().any(|it| has(it, &object)),
             name,
             object,
@@ -138,7 +138,7 @@ fn kept_names<'a>(wanted: &'a [Wanted], existing: &'a [Value]) -> BTreeMap<&'a s
 }
 
 /// An obsolete class kept for its pods, annotated with the reason.
-fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<Kept> {
+fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<KeptClass> {
     let class = existing.iter().find(|class| name(class) == wanted)?;
     let mut annotations = class["metadata"]["annotations"].clone();
     annotations[names::WHY] = reason(pods).into();
@@ -153,7 +153,7 @@ fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<Kept> {
         "handler": class["handler"],
         "scheduling": class["scheduling"],
     });
-    Some(Kept {
+    Some(KeptClass {
         name: wanted.to_owned(),
         is_there: has(class, &object),
         object,

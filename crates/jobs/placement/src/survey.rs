@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Node, Place, PlatformMatcher, Runtime};
+use crate::cluster::{Cluster, Node, NodePlatform, PlatformMatcher, Runtime};
 use crate::decide::{Decision, decide};
 use crate::fit::Demand;
-use crate::images::{Inspection, Platforms, Used, images};
+use crate::images::{ImageUse, Inspection, Platforms, images};
+use crate::nodes::{Nodes, SurveyMemo};
 use crate::settings::{RuntimeClass, Settings};
 
 /// The report.
@@ -21,7 +22,7 @@ pub struct Survey {
     /// The images that pods use, by name.
     pub images: Vec<Coverage>,
     /// Node platforms, and how many of the images they run.
-    pub places: Vec<PlaceCoverage>,
+    pub places: Vec<PlatformCoverage>,
     /// Pods that no node can run, and pods on nodes that cannot run them.
     pub stuck: Vec<UnrunnablePod>,
     /// Nodes that run only DaemonSet and static pods.
@@ -34,8 +35,9 @@ pub struct Survey {
 pub struct Coverage {
     /// The image.
     pub image: String,
-    /// Its platforms, or why they are unknown.
-    pub told: String,
+    /// Its platforms, or why they are unknown. The name in JSON is older than this one.
+    #[serde(rename = "told")]
+    pub platforms: String,
     /// The number of pods that use it.
     pub pods: usize,
     /// The number of nodes that run it.
@@ -47,7 +49,7 @@ pub struct Coverage {
 /// A node platform, and how many images run there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlaceCoverage {
+pub struct PlatformCoverage {
     /// The platform.
     pub place: String,
     /// The number of its nodes.
@@ -74,7 +76,7 @@ pub struct UnrunnablePod {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodSummary {
     /// The images that it uses.
-    pub images: Vec<Used>,
+    pub images: Vec<ImageUse>,
     /// The node that it is bound to.
     pub node: Option<String>,
     /// Its RuntimeClass.
@@ -115,8 +117,10 @@ pub fn survey(
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     let mut busy: BTreeSet<&str> = BTreeSet::new();
     let mut stuck = Vec::new();
-    // Pods of one workload have the same demand.
-    let mut demands: BTreeMap<&[Used], Demand> = BTreeMap::new();
+    // Pods of one workload have the same demand and fit.
+    let fits = SurveyMemo::default();
+    let all_nodes = Nodes::with_memo(cluster, &fits);
+    let mut demands: BTreeMap<&[ImageUse], Demand> = BTreeMap::new();
     for (name, pod) in pods {
         let used: BTreeSet<&str> = pod.images.iter().map(|used| used.image.as_str()).collect();
         for image in used {
@@ -128,7 +132,7 @@ pub fn survey(
         let Some(node) = &pod.node else {
             let object = pod.object.as_ref();
             stuck.extend(
-                object.and_then(|pod| decided(name, pod, known, classes, cluster, settings)),
+                object.and_then(|pod| decided(name, pod, known, classes, all_nodes, settings)),
             );
             continue;
         };
@@ -144,10 +148,10 @@ pub fn survey(
     }
     let kinds = kinds(cluster);
     let covered_images = users.iter().map(|(image, pods)| {
-        let (told, nodes) = covered(known.get(*image), cluster, &kinds);
+        let (platforms, nodes) = covered(known.get(*image), cluster, &kinds);
         Coverage {
             image: (*image).to_owned(),
-            told,
+            platforms,
             pods: *pods,
             nodes,
             of_nodes: cluster.len(),
@@ -170,10 +174,10 @@ fn decided(
     pod: &Value,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
-    cluster: &Cluster,
+    nodes: Nodes<'_>,
     settings: &Settings,
 ) -> Option<UnrunnablePod> {
-    match decide(pod, known, classes, cluster, settings) {
+    match decide(pod, known, classes, nodes, settings) {
         Decision::NoFit(no_fit) => Some(UnrunnablePod {
             pod: name.to_owned(),
             reason: no_fit.shortfall.reason(),
@@ -213,7 +217,7 @@ fn places<'a>(
     images: impl Iterator<Item = &'a str>,
     known: &BTreeMap<String, Inspection>,
     cluster: &Cluster,
-) -> Vec<PlaceCoverage> {
+) -> Vec<PlatformCoverage> {
     let platforms = images.filter_map(|image| match known.get(image)? {
         Inspection::Platforms(platforms) => Some(platforms),
         Inspection::Anywhere | Inspection::Uninspectable(_) => None,
@@ -224,7 +228,7 @@ fn places<'a>(
         let matchers = runtimes.map(|runtime| PlatformMatcher::new(place, runtime, None));
         let matchers: Vec<PlatformMatcher> = matchers.collect();
         let runs = |platforms: &&&Platforms| matchers.iter().all(|it| it.rank(platforms).is_ok());
-        PlaceCoverage {
+        PlatformCoverage {
             place: place.to_string(),
             nodes,
             images: all.iter().filter(runs).count(),
@@ -254,8 +258,8 @@ fn is_everywhere(pod: &Value) -> bool {
 }
 
 /// Nodes that run the same images, and their number.
-fn kinds(cluster: &Cluster) -> BTreeMap<(&Place, Runtime), usize> {
-    let mut kinds: BTreeMap<(&Place, Runtime), usize> = BTreeMap::new();
+fn kinds(cluster: &Cluster) -> BTreeMap<(&NodePlatform, Runtime), usize> {
+    let mut kinds: BTreeMap<(&NodePlatform, Runtime), usize> = BTreeMap::new();
     for node in cluster.nodes() {
         *kinds.entry((&node.place, node.runtime)).or_default() += 1;
     }
@@ -266,14 +270,14 @@ fn kinds(cluster: &Cluster) -> BTreeMap<(&Place, Runtime), usize> {
 fn covered(
     known: Option<&Inspection>,
     cluster: &Cluster,
-    kinds: &BTreeMap<(&Place, Runtime), usize>,
+    kinds: &BTreeMap<(&NodePlatform, Runtime), usize>,
 ) -> (String, usize) {
     match known {
         None => ("not inspected".to_owned(), 0),
         Some(Inspection::Anywhere) => ("any node".to_owned(), cluster.len()),
         Some(Inspection::Uninspectable(why)) => (why.message.clone(), 0),
         Some(Inspection::Platforms(platforms)) => {
-            let told: Vec<String> = platforms
+            let listed: Vec<String> = platforms
                 .written()
                 .iter()
                 .map(ToString::to_string)
@@ -283,7 +287,7 @@ fn covered(
                     .rank(platforms)
                     .is_ok()
             });
-            (told.join(","), runs.map(|(_, count)| count).sum())
+            (listed.join(","), runs.map(|(_, count)| count).sum())
         }
     }
 }

@@ -38,12 +38,17 @@ pub(crate) fn node_with(name: &str, platform: &str, more: &Value) -> Value {
 pub(crate) fn cluster(platforms: &[&str]) -> Cluster {
     let nodes = platforms.iter().enumerate();
     nodes
-        .map(|(index, platform)| Node::read(&node(&format!("node-{index}"), platform)))
+        .map(|(index, platform)| read(&node(&format!("node-{index}"), platform)))
         .collect()
 }
 
 pub(crate) fn cluster_of(nodes: &[Value]) -> Cluster {
-    nodes.iter().map(Node::read).collect()
+    nodes.iter().map(read).collect()
+}
+
+/// A node from its JSON.
+pub(crate) fn read(node: &Value) -> Node {
+    Node::read(&serde_json::from_value(node.clone()).unwrap())
 }
 
 /// A pod with a container for each image, and more spec fields.

@@ -45,7 +45,7 @@ pub struct Options {
 
 /// A built release.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Built {
+pub struct BuiltRelease {
     /// Its files.
     #[serde(skip)]
     pub files: Files,
@@ -117,14 +117,14 @@ pub fn build(
     operators: &[OperatorFolder],
     images: &ImageStream,
     options: &Options,
-) -> Result<Built, BuildError> {
+) -> Result<BuiltRelease, BuildError> {
     if let Err(error) = Version::parse(&options.version) {
         return Err(BuildError::Version {
             version: options.version.clone(),
             why: error.to_string(),
         });
     }
-    let mut built = Built::default();
+    let mut built = BuiltRelease::default();
     let mut used = BTreeSet::new();
     for operator in operators {
         let map = image_map(operator, images, options.allow_missing)?;

@@ -26,9 +26,9 @@ const FAIL_WHEN_DEGRADED_FOR: SignedDuration = SignedDuration::from_mins(40);
 
 /// The start of the wait for each operator: when its manifest was first reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Waits(BTreeMap<String, Timestamp>);
+pub struct OperatorWaits(BTreeMap<String, Timestamp>);
 
-impl Waits {
+impl OperatorWaits {
     /// Clears all waits when an update to another release starts.
     pub fn restart(&mut self) {
         self.0.clear();
@@ -96,15 +96,15 @@ pub struct ConditionInputs<'a> {
     /// The number of all manifests.
     pub total: usize,
     /// The start of the wait for each operator.
-    pub waits: &'a Waits,
+    pub waits: &'a OperatorWaits,
     /// The current time.
     pub now: Timestamp,
 }
 
 /// Status, reason and message of a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Claim {
-    /// `True`, `False` or `Unknown`.
+pub struct ConditionState {
+    /// `True`, `False` or `UnknownRelease`.
     pub status: &'static str,
     /// CamelCase reason; often empty.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -116,21 +116,21 @@ pub struct Claim {
 
 /// The conditions about the progress of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Claims {
+pub struct ProgressConditions {
     /// `Available`; `None` if it does not change.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub available: Option<Claim>,
+    pub available: Option<ConditionState>,
     /// `Progressing`.
-    pub progressing: Claim,
+    pub progressing: ConditionState,
     /// `Failing`.
-    pub failing: Claim,
+    pub failing: ConditionState,
 }
 
 /// `ReleaseAccepted` for a release that was loaded and verified. A single-architecture release is for the architecture
 /// of the process that loads it.
-pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
+pub fn accepted(version: &str, image: &str, architecture: &str) -> ConditionState {
     let [version, image, architecture] = [version, image, architecture].map(go_quote);
-    Claim {
+    ConditionState {
         status: "True",
         reason: "PayloadLoaded",
         message: format!(
@@ -140,14 +140,14 @@ pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
 }
 
 /// `ReleaseAccepted` for a release that could not be loaded or does not match the request.
-pub fn refused(step: PayloadStep, version: &str, image: &str, why: &str) -> Claim {
+pub fn refused(step: PayloadStep, version: &str, image: &str, why: &str) -> ConditionState {
     let [version, image] = [version, image].map(go_quote);
     let (reason, begin) = match step {
         PayloadStep::Retrieve => ("RetrievePayload", "Retrieving"),
         PayloadStep::Load => ("LoadPayload", "Loading"),
         PayloadStep::Verify => ("VerifyPayloadVersion", "Verifying"),
     };
-    Claim {
+    ConditionState {
         status: "False",
         reason,
         message: format!("{begin} payload failed version={version} image={image} failure={why}"),
@@ -175,7 +175,7 @@ struct WaitState {
 }
 
 /// Computes the conditions.
-pub fn claims(facts: &ConditionInputs<'_>) -> Claims {
+pub fn claims(facts: &ConditionInputs<'_>) -> ProgressConditions {
     let release = [facts.version, facts.image, "<unknown>"];
     let release = release.into_iter().find(|it| !it.is_empty()).unwrap_or("");
     let arrived = facts.phase == Phase::Reconciling;
@@ -186,43 +186,43 @@ pub fn claims(facts: &ConditionInputs<'_>) -> Claims {
     let is_waiting = wait_state
         .as_ref()
         .is_some_and(|wait_state| wait_state.is_waiting);
-    Claims {
-        available: arrived.then(|| Claim {
+    ProgressConditions {
+        available: arrived.then(|| ConditionState {
             status: "True",
             reason: "",
             message: format!("Done applying {release}"),
         }),
         progressing: progressing(facts, release, wait_state.as_ref()),
         failing: match (&wait_state, facts.failure) {
-            (Some(wait_state), _) if wait_state.is_slow => Claim {
+            (Some(wait_state), _) if wait_state.is_slow => ConditionState {
                 status: "Unknown",
                 reason: "SlowClusterOperator",
                 message: wait_state.message.clone(),
             },
             (_, Some(failure)) if !is_waiting => failing(failure, arrived),
-            _ => Claim {
+            _ => ConditionState {
                 status: "False",
-                ..Claim::default()
+                ..ConditionState::default()
             },
         },
     }
 }
 
-fn failing(failure: &Failure, arrived: bool) -> Claim {
+fn failing(failure: &Failure, arrived: bool) -> ConditionState {
     let reported = if arrived {
         Some(failure.clone())
     } else {
         failure.failing()
     };
     match reported {
-        Some(reported) => Claim {
+        Some(reported) => ConditionState {
             status: "True",
             reason: reported.word(),
             message: reported.to_string(),
         },
-        None => Claim {
+        None => ConditionState {
             status: "False",
-            ..Claim::default()
+            ..ConditionState::default()
         },
     }
 }
@@ -231,7 +231,7 @@ fn progressing(
     facts: &ConditionInputs<'_>,
     release: &str,
     wait_state: Option<&WaitState>,
-) -> Claim {
+) -> ConditionState {
     let arrived = facts.phase == Phase::Reconciling;
     let is_waiting = wait_state.is_some_and(|wait_state| wait_state.is_waiting);
     if let Some(failure) = facts.failure.filter(|_| !is_waiting) {
@@ -244,7 +244,7 @@ fn progressing(
         } else {
             "Unable to apply"
         };
-        return Claim {
+        return ConditionState {
             status: if arrived { "False" } else { "True" },
             reason: failure.word(),
             message: format!("{begin} {release}: {why}"),
@@ -252,7 +252,7 @@ fn progressing(
     }
     let reason = if facts.invalid { INVALID } else { "" };
     if arrived {
-        return Claim {
+        return ConditionState {
             status: "False",
             reason,
             message: if facts.invalid {
@@ -263,7 +263,7 @@ fn progressing(
         };
     }
     if facts.invalid {
-        return Claim {
+        return ConditionState {
             status: "True",
             reason,
             message: format!("Reconciling {release}: the cluster version is invalid"),
@@ -280,7 +280,7 @@ fn progressing(
         let joint = if done.is_some() { ", " } else { ": " };
         format!("{joint}{}", wait_state.message)
     });
-    Claim {
+    ConditionState {
         status: "True",
         reason: facts.failure.map_or("", Failure::word),
         message: format!(
@@ -337,7 +337,7 @@ fn names_over(names: &[String], is_over: impl Fn(&str) -> bool) -> Option<String
     (!names_over.is_empty()).then(|| names_over.join(", "))
 }
 
-fn slow(names: &[String], waits: &Waits, now: Timestamp) -> Option<String> {
+fn slow(names: &[String], waits: &OperatorWaits, now: Timestamp) -> Option<String> {
     let others = names_over(names, |name| {
         name != MACHINE_CONFIG && waits.exceeds(name, SLOW_AFTER, now)
     });

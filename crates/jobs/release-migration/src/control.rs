@@ -11,13 +11,13 @@
 //! operator may claim completion before operators have reported their images. Without one, Medley maintains the
 //! ClusterVersion, with the same rules and messages.
 
-mod aim;
-mod judge;
+mod cluster_version;
+mod evaluation;
 mod loaded;
 mod notices;
-mod own;
 mod owner;
 mod pools;
+mod release_target;
 mod rows;
 mod status;
 #[cfg(test)]
@@ -29,10 +29,10 @@ use api::openshift::{ClusterOperator, ClusterVersion, ClusterVersionStatus, Mach
 use api::release::{Mode, ReleasePolicy, ReleasePolicyStatus};
 use jiff::Timestamp;
 
-pub use aim::{Kept, ReleaseTarget, observed, owned};
-pub use loaded::{Loaded, Trouble, TroubleKind};
+pub use loaded::{LoadedRelease, PayloadFailure, PayloadFailureKind};
 pub use notices::Notice;
 pub use owner::{Owners, owners};
+pub use release_target::{ReleaseTarget, StoredRelease, observed, owned};
 pub use rows::Tally;
 
 /// The inputs of a reconcile.
@@ -47,11 +47,11 @@ pub struct ReleaseInputs<'a> {
     /// The target release.
     pub aim: &'a ReleaseTarget,
     /// Its files.
-    pub wanted: Result<&'a Loaded, &'a Trouble>,
+    pub wanted: Result<&'a LoadedRelease, &'a PayloadFailure>,
     /// The files of the current release, if that is another one.
-    pub current: Option<&'a Loaded>,
+    pub current: Option<&'a LoadedRelease>,
     /// The releases stored in the cluster.
-    pub kept: &'a [Kept],
+    pub kept: &'a [StoredRelease],
     /// The live ClusterOperators.
     pub operators: &'a BTreeMap<String, ClusterOperator>,
     /// The live MachineConfigPools.
@@ -104,12 +104,12 @@ pub fn decide(facts: &ReleaseInputs<'_>) -> Decision {
         };
     };
     let keeps = keeps(facts.policy, facts.owners);
-    let judged = judge::judge(facts, version, before, keeps);
+    let judged = evaluation::judge(facts, version, before, keeps);
     let status = status::status(facts, before, &judged, keeps);
     Decision {
         notices: notices::notices(before, &status),
         tally: Tally::of(&judged, &status),
-        version: keeps.then(|| own::status(facts, version, &judged)),
+        version: keeps.then(|| cluster_version::status(facts, version, &judged)),
         next: judged.waits.next_limit(now),
         status,
     }

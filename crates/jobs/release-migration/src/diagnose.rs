@@ -12,8 +12,8 @@ use platform::Reference;
 use serde::Serialize;
 
 use crate::adoption::IMAGE_SUFFIX;
-use crate::evaluate::Undone;
-use crate::evidence::Running;
+use crate::evaluate::MissingVersion;
+use crate::evidence::PodImage;
 use crate::replace::PLACEHOLDER;
 
 /// Why a version does not match.
@@ -51,7 +51,7 @@ impl Mismatch {
 pub struct Diagnosis {
     /// The version.
     #[serde(flatten)]
-    pub undone: Undone,
+    pub undone: MissingVersion,
     /// The kind of mismatch.
     pub mismatch: Mismatch,
     /// Whether it resolves by itself.
@@ -67,7 +67,7 @@ impl fmt::Display for Diagnosis {
 }
 
 /// Finds out why a version does not match. `running` are the images of the operator's pods, if known.
-pub fn diagnose(undone: &Undone, running: &[Running]) -> Diagnosis {
+pub fn diagnose(undone: &MissingVersion, running: &[PodImage]) -> Diagnosis {
     let (mismatch, message) = if undone.name.ends_with(IMAGE_SUFFIX) {
         image(undone, running)
     } else {
@@ -90,7 +90,7 @@ pub fn diagnose(undone: &Undone, running: &[Running]) -> Diagnosis {
     }
 }
 
-fn image(undone: &Undone, running: &[Running]) -> (Mismatch, String) {
+fn image(undone: &MissingVersion, running: &[PodImage]) -> (Mismatch, String) {
     let to = &undone.to;
     let Some(from) = &undone.from else {
         let new = running.iter().find(|it| it.is(to));

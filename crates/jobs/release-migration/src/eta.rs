@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use api::release::OperatorHistory;
+use api::release::{OperatorHistory, ReleasePolicy};
 use jiff::SignedDuration;
 use serde::Serialize;
 
@@ -20,9 +20,9 @@ const ASSUMED_NODE_TIME: SignedDuration = SignedDuration::from_mins(10);
 
 /// Recorded durations of operators, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Past(BTreeMap<String, Vec<SignedDuration>>);
+pub struct UpdateDurations(BTreeMap<String, Vec<SignedDuration>>);
 
-impl Past {
+impl UpdateDurations {
     /// From the status of the ReleasePolicy.
     pub fn of(history: &[OperatorHistory]) -> Self {
         let mut past = Self::default();
@@ -32,6 +32,12 @@ impl Past {
             }
         }
         past
+    }
+
+    /// From the ReleasePolicy; empty without one.
+    pub fn of_policy(policy: Option<&ReleasePolicy>) -> Self {
+        let status = policy.and_then(|policy| policy.status.as_ref());
+        status.map(|it| Self::of(&it.history)).unwrap_or_default()
     }
 
     /// Adds a duration of an operator.
@@ -62,7 +68,7 @@ fn median(mut all: Vec<SignedDuration>) -> Option<SignedDuration> {
 
 /// Nodes that have to be updated before machine-config is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Machines {
+pub struct NodeProgress {
     /// All nodes.
     pub total: u32,
     /// Updated nodes.
@@ -71,7 +77,7 @@ pub struct Machines {
 
 /// An operator that is not done yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Awaited {
+pub struct PendingOperator {
     /// Its name.
     pub name: String,
     /// How long it has been waited for, if it has been reached.
@@ -99,9 +105,9 @@ pub struct Estimate {
 /// Estimates the time until all operators are done. Operators of one wave are waited for in parallel, and waves one
 /// after the other. `None` if an operator has no estimate.
 pub fn estimate(
-    waves: &[Vec<Awaited>],
-    past: &Past,
-    machines: Option<Machines>,
+    waves: &[Vec<PendingOperator>],
+    past: &UpdateDurations,
+    machines: Option<NodeProgress>,
 ) -> Option<Estimate> {
     let mut remaining = SignedDuration::ZERO;
     let mut basis = Basis::History;
@@ -131,7 +137,7 @@ pub fn estimate(
 }
 
 /// The time for the remaining nodes, at the pace of the updated ones.
-fn of_machines(machines: Machines, waited: SignedDuration) -> SignedDuration {
+fn of_machines(machines: NodeProgress, waited: SignedDuration) -> SignedDuration {
     let left = machines.total.saturating_sub(machines.updated);
     let each = match i32::try_from(machines.updated) {
         Ok(updated) if updated > 0 && waited.is_positive() => waited / updated,

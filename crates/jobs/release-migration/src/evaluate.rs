@@ -14,7 +14,7 @@ use kube_core::ResourceExt as _;
 use serde::Serialize;
 
 use crate::failure::{Effect, Failure, Reason};
-use crate::payload::{Operator, Payload, Step, steps};
+use crate::payload::{ApplyStage, Operator, Payload, steps};
 
 /// The phase of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -29,7 +29,7 @@ pub enum Phase {
 
 /// An expected version that an operator does not report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Undone {
+pub struct MissingVersion {
     /// Its name: `operator`, `operator-image`.
     pub name: String,
     /// The reported value.
@@ -39,7 +39,7 @@ pub struct Undone {
     pub to: String,
 }
 
-impl fmt::Display for Undone {
+impl fmt::Display for MissingVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.from {
             Some(from) => write!(f, "{} from {from} to {}", self.name, self.to),
@@ -57,20 +57,20 @@ pub struct OperatorVerdict {
     /// Whether everything before it in the order is done.
     pub reached: bool,
     /// Versions that it does not report, by name.
-    pub undone: Vec<Undone>,
+    pub undone: Vec<MissingVersion>,
     /// What blocks the release, if it does.
     pub failure: Option<Failure>,
 }
 
 /// Expected versions that an operator does not report, sorted. Values are compared as strings; of several reports under
 /// one name the first counts, and an empty one counts as missing. Additional reported versions are ignored.
-pub fn undone(expected: &ClusterOperator, actual: Option<&ClusterOperator>) -> Vec<Undone> {
-    let mut undone: Vec<Undone> = expected
+pub fn undone(expected: &ClusterOperator, actual: Option<&ClusterOperator>) -> Vec<MissingVersion> {
+    let mut undone: Vec<MissingVersion> = expected
         .versions()
         .iter()
         .filter_map(|wanted| {
             let found = actual.and_then(|it| it.version(&wanted.name));
-            (found.unwrap_or_default() != wanted.version).then(|| Undone {
+            (found.unwrap_or_default() != wanted.version).then(|| MissingVersion {
                 name: wanted.name.clone(),
                 from: found.map(str::to_owned),
                 to: wanted.version.clone(),
@@ -128,7 +128,7 @@ pub fn check(
 pub struct Plan {
     operators: Vec<Operator>,
     by_place: BTreeMap<usize, usize>,
-    steps: Vec<Step>,
+    steps: Vec<ApplyStage>,
     total: usize,
 }
 

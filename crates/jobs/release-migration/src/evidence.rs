@@ -19,7 +19,7 @@ const WORKLOADS: [&str; 3] = ["deployments", "daemonsets", "statefulsets"];
 
 /// An image in the spec of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Running {
+pub struct PodImage {
     /// The namespace of the pod.
     pub namespace: String,
     /// The name of the pod.
@@ -33,7 +33,7 @@ pub struct Running {
     pub is_ready: bool,
 }
 
-impl Running {
+impl PodImage {
     /// Whether it is this image, in any repository.
     pub fn is(&self, image: &str) -> bool {
         self.image == image || (digest(image).is_some() && digest(image) == digest(&self.image))
@@ -75,7 +75,7 @@ pub struct Evidence {
     /// Number of containers with other images.
     pub foreign: usize,
     /// Containers with images of another release.
-    pub stale: Vec<Running>,
+    pub stale: Vec<PodImage>,
     /// Pods that are not ready.
     pub unready: Vec<String>,
 }
@@ -114,11 +114,11 @@ impl ReleaseImages {
 pub fn running<'a>(
     operator: &ClusterOperator,
     pods: impl IntoIterator<Item = &'a Pod>,
-) -> Vec<Running> {
+) -> Vec<PodImage> {
     let none = Vec::new();
     let status = operator.status.as_ref();
     let related = status.map_or(&none, |status| &status.related_objects);
-    let mut found: Vec<Running> = pods
+    let mut found: Vec<PodImage> = pods
         .into_iter()
         .filter(|pod| !has_ended(pod) && belongs(pod, related))
         .flat_map(containers)
@@ -128,11 +128,11 @@ pub fn running<'a>(
 }
 
 /// The rollout state of an operator's pods.
-pub fn evidence(operator: &str, running: &[Running], images: &ReleaseImages) -> Evidence {
-    let (related, foreign): (Vec<&Running>, Vec<&Running>) =
+pub fn evidence(operator: &str, running: &[PodImage], images: &ReleaseImages) -> Evidence {
+    let (related, foreign): (Vec<&PodImage>, Vec<&PodImage>) =
         running.iter().partition(|it| images.is_related(&it.image));
     let stale = related.iter().filter(|it| !images.has(&it.image));
-    let stale: Vec<Running> = stale.map(|&it| it.clone()).collect();
+    let stale: Vec<PodImage> = stale.map(|&it| it.clone()).collect();
     let unready = related.iter().filter(|it| !it.is_ready);
     let unready: BTreeSet<String> = unready
         .map(|it| format!("{}/{}", it.namespace, it.pod))
@@ -189,7 +189,7 @@ fn workload(pod: &Pod) -> Option<(&'static str, String)> {
     }
 }
 
-fn containers(pod: &Pod) -> Vec<Running> {
+fn containers(pod: &Pod) -> Vec<PodImage> {
     let is_ready = pod
         .status
         .iter()
@@ -202,7 +202,7 @@ fn containers(pod: &Pod) -> Vec<Running> {
             .flatten()
             .chain(&spec.containers)
     });
-    all.map(|container| Running {
+    all.map(|container| PodImage {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         pod: pod.metadata.name.clone().unwrap_or_default(),
         container: container.name.clone(),

@@ -12,7 +12,7 @@ use crate::adoption::OPERATOR_IMAGE;
 use crate::conditions::MACHINE_CONFIG;
 use crate::diagnose::{Mismatch, diagnose};
 use crate::evaluate::undone;
-use crate::evidence::{Arrival, Evidence, Running};
+use crate::evidence::{Arrival, Evidence, PodImage};
 
 /// The inputs of an explanation.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub struct OperatorInputs<'a> {
     /// The ClusterOperator of the release, if the release is known. Without it only reported values can be shown.
     pub expected: Option<&'a ClusterOperator>,
     /// The images of its pods.
-    pub running: &'a [Running],
+    pub running: &'a [PodImage],
     /// Their rollout state, if the release is known.
     pub evidence: Option<&'a Evidence>,
     /// The current time.

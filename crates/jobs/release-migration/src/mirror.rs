@@ -78,7 +78,7 @@ pub enum MirrorError {
 
 /// A rewritten release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirroredRelease {
     /// All of its files.
     pub files: Files,
     /// The images with their new location.
@@ -89,7 +89,7 @@ pub struct Mirrored {
 
 /// Rewrites all files of a release, so that the manifest of a ClusterOperator and the flag of the operator stay
 /// consistent.
-pub fn mirror(files: &Files, to: &Destination) -> Result<Mirrored, MirrorError> {
+pub fn mirror(files: &Files, to: &Destination) -> Result<MirroredRelease, MirrorError> {
     let text = files.get(REFERENCES).ok_or(MirrorError::NoReferences)?;
     let mut stream = read_references(text)?;
     let mut moved = BTreeMap::new();
@@ -123,7 +123,7 @@ pub fn mirror(files: &Files, to: &Destination) -> Result<Mirrored, MirrorError> 
         })
         .collect();
     all.insert(REFERENCES.to_owned(), pretty(&stream));
-    Ok(Mirrored {
+    Ok(MirroredRelease {
         files: all,
         moved,
         changed,

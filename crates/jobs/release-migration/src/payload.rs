@@ -7,11 +7,11 @@
 //! ```
 
 mod hash;
-mod kept;
 mod manifest;
 mod metadata;
 mod order;
 mod select;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +21,11 @@ use api::openshift::{ClusterOperator, ImageStream};
 use machinery::json::decode_yaml;
 use serde::Serialize;
 
-pub use kept::{files_of, image_of, is_kept};
 pub use manifest::{Manifest, ManifestError, is_manifest};
 pub use metadata::{Architecture, Metadata, MetadataError};
-pub use order::{FileName, Part, Step, steps};
+pub use order::{ApplyStage, FileName, Part, steps};
 pub use select::{Excluded, Selection};
+pub use stored::{files_of, image_of, is_stored};
 
 /// Files of a directory, by name.
 pub type Files = BTreeMap<String, String>;

@@ -13,7 +13,7 @@ const OS: &str = "linux";
 
 /// The result of inspecting an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ImageInspection {
     /// It is an index.
     Index(Vec<Platform>),
     /// It is a single manifest.
@@ -25,7 +25,7 @@ pub enum Answer {
 /// The verdict about an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict")]
-pub enum Fitness {
+pub enum ImageVerdict {
     /// It exists for all required architectures.
     Ready,
     /// It is an index without some of the architectures.
@@ -47,7 +47,7 @@ pub enum Fitness {
     Excepted,
 }
 
-impl Fitness {
+impl ImageVerdict {
     /// Whether a migration may start with it.
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Ready | Self::Excepted)
@@ -75,7 +75,7 @@ impl Fitness {
 
 /// An image of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Checked {
+pub struct CheckedImage {
     /// Its name in the release.
     pub name: String,
     /// Its pull specification.
@@ -87,7 +87,7 @@ pub struct Checked {
     pub platforms: Vec<Platform>,
     /// The verdict.
     #[serde(flatten)]
-    pub fitness: Fitness,
+    pub fitness: ImageVerdict,
 }
 
 /// The result of a preflight check.
@@ -98,12 +98,12 @@ pub struct Preflight {
     /// Whether all images pass.
     pub ready: bool,
     /// Every image, by name.
-    pub images: Vec<Checked>,
+    pub images: Vec<CheckedImage>,
 }
 
 impl Preflight {
     /// Combines the verdicts about all images of a release.
-    pub fn of(wanted: &[String], mut images: Vec<Checked>) -> Self {
+    pub fn of(wanted: &[String], mut images: Vec<CheckedImage>) -> Self {
         images.sort_by(|one, other| one.name.cmp(&other.name));
         Self {
             wanted: wanted.to_vec(),
@@ -123,14 +123,14 @@ impl Preflight {
 
     /// Architectures for which every image exists.
     pub fn common(&self) -> Vec<String> {
-        let of = |image: &Checked| -> BTreeSet<String> {
+        let of = |image: &CheckedImage| -> BTreeSet<String> {
             let platforms = image.platforms.iter().filter(|it| it.os == OS);
             platforms.map(|it| it.architecture.clone()).collect()
         };
         let counted = self
             .images
             .iter()
-            .filter(|it| it.fitness != Fitness::Excepted);
+            .filter(|it| it.fitness != ImageVerdict::Excepted);
         let all = counted.map(of).reduce(|one, other| &one & &other);
         all.unwrap_or_default().into_iter().collect()
     }
@@ -142,8 +142,8 @@ pub fn judge(
     image: &str,
     wanted: &[String],
     digest: Option<Digest>,
-    answer: Answer,
-) -> Checked {
+    answer: ImageInspection,
+) -> CheckedImage {
     let lacks = |platforms: &[Platform]| -> Vec<String> {
         let lacks = |architecture: &&String| {
             let matcher = Matcher::architecture(OS, architecture);
@@ -152,28 +152,28 @@ pub fn judge(
         wanted.iter().filter(lacks).cloned().collect()
     };
     let (platforms, fitness) = match answer {
-        Answer::Error(error) => (Vec::new(), Fitness::Unknown { error }),
-        Answer::Index(platforms) => {
+        ImageInspection::Error(error) => (Vec::new(), ImageVerdict::Unknown { error }),
+        ImageInspection::Index(platforms) => {
             let missing = lacks(&platforms);
             let fitness = if missing.is_empty() {
-                Fitness::Ready
+                ImageVerdict::Ready
             } else {
-                Fitness::Missing { missing }
+                ImageVerdict::Missing { missing }
             };
             (platforms, fitness)
         }
-        Answer::Single(platform) => {
+        ImageInspection::Single(platform) => {
             let platforms: Vec<Platform> = platform.into_iter().collect();
             let missing = lacks(&platforms);
             let fitness = if missing.is_empty() {
-                Fitness::Ready
+                ImageVerdict::Ready
             } else {
-                Fitness::NotAnIndex { missing }
+                ImageVerdict::NotAnIndex { missing }
             };
             (platforms, fitness)
         }
     };
-    Checked {
+    CheckedImage {
         name: name.to_owned(),
         image: image.to_owned(),
         digest,

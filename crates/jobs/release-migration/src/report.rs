@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::adoption::Adoption;
 use crate::conditions::MACHINE_CONFIG;
-use crate::eta::{Awaited, Estimate, Past, estimate};
+use crate::eta::{Estimate, PendingOperator, UpdateDurations, estimate};
 use crate::evaluate::Plan;
 use crate::evidence::{Arrival, Evidence};
 use crate::history::{Change, KnownPayloads, classify};
@@ -54,7 +54,7 @@ pub struct Cluster<'a> {
     /// Known payloads.
     pub known: &'a KnownPayloads,
     /// Recorded durations of operators.
-    pub past: &'a Past,
+    pub past: &'a UpdateDurations,
     /// The current time.
     pub now: Timestamp,
 }
@@ -333,7 +333,7 @@ fn remaining(
     control: &[PoolReport],
 ) -> Option<Estimate> {
     let pending = operators.iter().filter(|it| !it.updated);
-    let awaited = |it: &OperatorReport| Awaited {
+    let awaited = |it: &OperatorReport| PendingOperator {
         name: it.name.clone(),
         waited: it
             .since

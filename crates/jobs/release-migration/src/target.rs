@@ -19,12 +19,12 @@ pub enum Target {
     /// Update to this release.
     Go(Release),
     /// The requested release is not known to exist: it is waited for, which upstream does silently.
-    Unknown(Unknown),
+    Unknown(UnknownRelease),
 }
 
 /// Why it is unknown whether the requested release exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-pub enum Unknown {
+pub enum UnknownRelease {
     /// The available updates do not include the current version for several architectures.
     #[error(
         "there is no available update to {version} for several architectures; the request does nothing until RetrievedUpdates is True and has one"
@@ -37,7 +37,7 @@ pub enum Unknown {
 
 /// Why a request is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidUpdate {
     /// Architecture selects an image, so both cannot be set.
     #[error("cannot set both Architecture and Image")]
     ArchitectureAndImage,
@@ -55,7 +55,7 @@ pub enum Invalid {
     Ambiguous,
 }
 
-impl Invalid {
+impl InvalidUpdate {
     /// The invalid field.
     pub fn field(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Invalid {
 ///
 /// An image always wins. A version without one is looked up in the available updates. `Multi` has an effect only if the
 /// cluster is not multi already, and then only for the current version.
-pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target, Invalid> {
+pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target, InvalidUpdate> {
     let Some(request) = &version.spec.desired_update else {
         return Ok(Target::Stay);
     };
@@ -109,25 +109,25 @@ pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(Target::Go(one.clone())),
         (Some(one), Some(other)) if one.image == other.image => Ok(Target::Go(one.clone())),
-        (Some(_), Some(_)) => Err(Invalid::Ambiguous),
-        (None, _) if wants_multi => Ok(Target::Unknown(Unknown::NoMultiRelease {
+        (Some(_), Some(_)) => Err(InvalidUpdate::Ambiguous),
+        (None, _) if wants_multi => Ok(Target::Unknown(UnknownRelease::NoMultiRelease {
             version: wanted.clone(),
         })),
-        (None, _) => Err(Invalid::NotAvailable),
+        (None, _) => Err(InvalidUpdate::NotAvailable),
     }
 }
 
 /// The validation rules of the API, which older servers do not enforce.
-fn check(request: &DesiredUpdate) -> Result<(), Invalid> {
+fn check(request: &DesiredUpdate) -> Result<(), InvalidUpdate> {
     let has = |text: &str| !text.is_empty();
     match (
         has(&request.architecture),
         has(&request.version),
         has(&request.image),
     ) {
-        (true, _, true) => Err(Invalid::ArchitectureAndImage),
-        (true, false, false) => Err(Invalid::ArchitectureWithoutVersion),
-        (false, false, false) => Err(Invalid::Empty),
+        (true, _, true) => Err(InvalidUpdate::ArchitectureAndImage),
+        (true, false, false) => Err(InvalidUpdate::ArchitectureWithoutVersion),
+        (false, false, false) => Err(InvalidUpdate::Empty),
         _ => Ok(()),
     }
 }

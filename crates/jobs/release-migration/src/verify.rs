@@ -8,13 +8,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use api::node;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, PodCondition};
 use kube_core::ResourceExt as _;
 use serde::Serialize;
-
-/// The node label with the architecture.
-const ARCHITECTURE: &str = "kubernetes.io/arch";
 
 /// The inputs of the verification.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +30,7 @@ pub struct VerifyInputs<'a> {
 /// A node that joined after the release was complete, and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Joined {
+pub struct JoinedNode {
     /// Its name.
     pub node: String,
     /// Its architecture.
@@ -68,10 +66,10 @@ pub struct Proof {
     /// The architectures present before the release was complete.
     pub before: Vec<String>,
     /// Nodes that count, proving ones first.
-    pub joined: Vec<Joined>,
+    pub joined: Vec<JoinedNode>,
 }
 
-impl Joined {
+impl JoinedNode {
     /// Whether it proves that such nodes can join.
     pub fn is_proof(&self) -> bool {
         self.missing.is_none()
@@ -87,7 +85,7 @@ impl Joined {
 
 impl Proof {
     /// The node that proves it.
-    pub fn proven(&self) -> Option<&Joined> {
+    pub fn proven(&self) -> Option<&JoinedNode> {
         self.joined.iter().find(|it| it.is_proof())
     }
 }
@@ -100,14 +98,14 @@ pub fn verify(facts: &VerifyInputs<'_>) -> Proof {
         .nodes
         .iter()
         .filter(|node| !is_new(node))
-        .filter_map(architecture)
+        .filter_map(|node| node::architecture(node).map(str::to_owned))
         .collect();
-    let mut joined: Vec<Joined> = facts
+    let mut joined: Vec<JoinedNode> = facts
         .nodes
         .iter()
         .filter(is_new)
         .filter_map(|node| {
-            let architecture = architecture(node)?;
+            let architecture = node::architecture(node)?.to_owned();
             let counts = match facts.architecture {
                 Some(wanted) => architecture == wanted,
                 None => !before.contains(&architecture),
@@ -122,26 +120,12 @@ pub fn verify(facts: &VerifyInputs<'_>) -> Proof {
     }
 }
 
-fn architecture(node: &Node) -> Option<String> {
-    let label = node.labels().get(ARCHITECTURE).cloned();
-    label.or_else(|| {
-        Some(
-            node.status
-                .as_ref()?
-                .node_info
-                .as_ref()?
-                .architecture
-                .clone(),
-        )
-    })
-}
-
 fn evaluate_node(
     node: &Node,
     architecture: String,
     joined: Timestamp,
     facts: &VerifyInputs<'_>,
-) -> Joined {
+) -> JoinedNode {
     let name = node.name_any();
     let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
     let holds = |it: &&NodeCondition| it.type_ == "Ready" && it.status == "True";
@@ -169,7 +153,7 @@ fn evaluate_node(
     } else {
         None
     };
-    Joined {
+    JoinedNode {
         node: name,
         architecture,
         joined,

@@ -74,6 +74,18 @@ pub struct Named {
     pub name: String,
 }
 
+impl Named {
+    /// The reference with a namespace: that of the referring object if it names none.
+    #[must_use]
+    pub fn or_in(&self, namespace: &str) -> Self {
+        let given = Some(self.namespace.as_str()).filter(|it| !it.is_empty());
+        Self {
+            namespace: given.unwrap_or(namespace).to_owned(),
+            name: self.name.clone(),
+        }
+    }
+}
+
 /// Labels.
 pub mod labels {
     /// The architecture of an object.

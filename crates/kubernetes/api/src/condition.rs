@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::reasons::{Conditions, says};
+use crate::reasons::{Conditions, has_condition};
 
 /// The contents of a condition, without its transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl ConditionContent {
     /// Whether the combination of type, status and reason is documented.
     pub fn is_among(&self, explained: &[Conditions]) -> bool {
         let status = if self.holds { "True" } else { "False" };
-        says(explained, self.kind, status, self.reason)
+        has_condition(explained, self.kind, status, self.reason)
     }
 
     /// The condition. Its transition time changes only if the status differs from that in `known`.

@@ -3,100 +3,79 @@
 
 #[cfg(test)]
 pub(crate) mod checks;
+pub(crate) mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::Resource;
 use serde_json::{Value, json};
+
+use schema::{Schema, atomic_list, int64, map_list, name, object, one_of, text, time};
 
 /// The digest of an image or of a plan.
 pub(crate) const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
+/// The pattern of a condition type: a label key.
+const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
 /// The parameters of a CRD.
 pub(crate) struct Definition<'a> {
-    pub(crate) group: &'a str,
-    pub(crate) version: &'a str,
-    pub(crate) kind: &'a str,
-    pub(crate) plural: &'a str,
-    pub(crate) short: &'a [&'a str],
+    pub(crate) short_names: &'a [&'a str],
     /// The description shown by `kubectl explain`.
     pub(crate) description: &'a str,
     /// The columns of `kubectl get` besides name and age: titles and JSON paths.
     pub(crate) columns: &'a [(&'a str, &'a str)],
     /// The CEL rule for the name, and the message if it is violated.
     pub(crate) name: (String, String),
-    /// The schema of `spec`.
-    pub(crate) spec: Value,
-    /// The schema of `status`; null for a kind without a status.
-    pub(crate) status: Value,
+    pub(crate) spec: Schema,
+    /// `None` for a kind without a status.
+    pub(crate) status: Option<Schema>,
 }
 
 impl Definition<'_> {
-    /// Builds the CRD.
-    pub(crate) fn build(self) -> CustomResourceDefinition {
-        let Self {
-            group,
-            version,
-            kind,
-            plural,
-            ..
-        } = self;
+    /// Builds the CRD of a kind.
+    pub(crate) fn build<K: Resource<DynamicType = ()>>(self) -> CustomResourceDefinition {
+        let (group, kind, plural) = (K::group(&()), K::kind(&()), K::plural(&()));
         let mut names = json!({
             "kind": kind,
             "listKind": format!("{kind}List"),
             "plural": plural,
             "singular": kind.to_lowercase(),
         });
-        if !self.short.is_empty() {
-            names["shortNames"] = json!(self.short);
+        if !self.short_names.is_empty() {
+            names["shortNames"] = json!(self.short_names);
         }
         let column = |(name, path): &(&str, &str)| json!({ "name": name, "type": "string", "jsonPath": path });
         let mut columns: Vec<Value> = self.columns.iter().map(column).collect();
         columns.push(
             json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }),
         );
-        let has_status = !self.status.is_null();
-        let mut definition = json!({
+        let mut properties = json!({
+            "apiVersion": text(),
+            "kind": text(),
+            "metadata": { "type": "object" },
+            "spec": self.spec,
+        });
+        let mut version = json!({
+            "name": K::version(&()),
+            "served": true,
+            "storage": true,
+            "additionalPrinterColumns": columns,
+        });
+        if let Some(status) = self.status {
+            properties["status"] = json!(status);
+            version["subresources"] = json!({ "status": {} });
+        }
+        let schema = object(properties).about(self.description);
+        let schema = schema.required(&["spec"]).rule(&self.name.0, &self.name.1);
+        version["schema"] = json!({ "openAPIV3Schema": schema });
+        // The JSON is a valid CRD, as the tests of every kind prove; an empty one would be rejected by
+        // any API server.
+        serde_json::from_value(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": { "name": format!("{plural}.{group}") },
-            "spec": {
-                "group": group,
-                "names": names,
-                "scope": "Cluster",
-                "versions": [{
-                    "name": version,
-                    "served": true,
-                    "storage": true,
-                    "additionalPrinterColumns": columns,
-                    "schema": { "openAPIV3Schema": self.schema() },
-                }],
-            },
-        });
-        if has_status {
-            definition["spec"]["versions"][0]["subresources"] = json!({ "status": {} });
-        }
-        // The JSON above is a valid CRD, as the tests of every kind prove; an empty one would be
-        // rejected by any API server.
-        serde_json::from_value(definition).unwrap_or_default()
-    }
-
-    fn schema(self) -> Value {
-        let (rule, message) = self.name;
-        let mut schema = json!({
-            "description": self.description,
-            "type": "object",
-            "required": ["spec"],
-            "properties": {
-                "apiVersion": { "type": "string" },
-                "kind": { "type": "string" },
-                "metadata": { "type": "object" },
-                "spec": self.spec,
-            },
-            "x-kubernetes-validations": [{ "rule": rule, "message": message }],
-        });
-        if !self.status.is_null() {
-            schema["properties"]["status"] = self.status;
-        }
-        schema
+            "spec": { "group": group, "names": names, "scope": "Cluster", "versions": [version] },
+        }))
+        .unwrap_or_default()
     }
 }
 
@@ -108,51 +87,28 @@ pub(crate) fn only(kind: &str, name: &str) -> (String, String) {
     )
 }
 
-/// The schema of maintenance windows, shared by VirtPlatformConfig and ApprovalPolicy.
-pub(crate) fn maintenance_windows(description: &str) -> Value {
-    json!({
-        "description": description,
-        "type": "array",
-        "maxItems": 32,
-        "x-kubernetes-list-type": "atomic",
-        "items": {
-            "type": "object",
-            "required": ["schedule", "duration"],
-            "properties": {
-                "schedule": { "description": "When the window opens, as a cron schedule with five fields.", "type": "string", "minLength": 1 },
-                "duration": { "description": "How long the window stays open, as a Go duration such as 4h.", "type": "string", "minLength": 1 },
-                "timeZone": { "description": "The time zone of the schedule, as an IANA name such as Europe/Rome. Defaults to UTC.", "type": "string" },
-            },
-        },
-    })
+/// Maintenance windows, shared by VirtPlatformConfig and ApprovalPolicy.
+pub(crate) fn maintenance_windows(description: &str) -> Schema {
+    let required = || text().with("minLength", 1);
+    let window = object(json!({
+        "schedule": required().about("When the window opens, as a cron schedule with five fields."),
+        "duration": required().about("How long the window stays open, as a Go duration such as 4h."),
+        "timeZone": text().about("The time zone of the schedule, as an IANA name such as Europe/Rome. Defaults to UTC."),
+    }));
+    let windows = atomic_list(window.required(&["schedule", "duration"]));
+    windows.max_items(32).about(description)
 }
 
 /// The schema of `metav1.Condition` lists.
-pub(crate) fn conditions() -> Value {
-    json!({
-        "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
-        "items": {
-            "type": "object",
-            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
-            "properties": {
-                "type": {
-                    "type": "string",
-                    "maxLength": 316,
-                    "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-                },
-                "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-                "reason": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 1024,
-                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
-                },
-                "message": { "type": "string", "maxLength": 32768 },
-                "lastTransitionTime": { "type": "string", "format": "date-time" },
-                "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
-            },
-        },
-    })
+pub(crate) fn conditions() -> Schema {
+    let condition = object(json!({
+        "type": text().with("maxLength", 316).pattern(CONDITION_TYPE),
+        "status": one_of(["True", "False", "Unknown"]),
+        "reason": name(1024).pattern("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
+        "message": text().with("maxLength", 32768),
+        "lastTransitionTime": time(),
+        "observedGeneration": int64().with("minimum", 0),
+    }));
+    let required = ["lastTransitionTime", "message", "reason", "status", "type"];
+    map_list(&["type"], condition.required(&required))
 }

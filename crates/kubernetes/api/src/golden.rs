@@ -47,6 +47,8 @@ pub mod names {
     pub const NEXT_RETRY: &str = "medley.dev/next-retry-time";
     /// The reason of the failure.
     pub const FAILURE_REASON: &str = "medley.dev/failure-reason";
+    /// On a DataImportCron: the message of the failure, without the time of the next try.
+    pub const FAILURE_MESSAGE: &str = "medley.dev/failure-message";
     /// On a DataSource: its previous sources, newest first, as JSON.
     pub const HISTORY: &str = "medley.dev/history";
     /// On a pointer DataSource: why it refers to this architecture.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rest;
 use crate::cdi::DataImportCronSpec;
+use crate::ssp::DataImportCronTemplate;
 
 /// The API group.
 pub const GROUP: &str = "hco.kubevirt.io";
@@ -31,6 +32,36 @@ pub const MACHINES_KEY: &str = "virtualMachineTemplates.yaml";
 pub const MULTI_ARCH: &str = "enableMultiArchBootImageImport";
 /// The proposed name of the switch.
 pub const MULTI_ARCH_PROPOSED: &str = "enableMultiArchCommonBootImageImport";
+
+/// The settings of boot images, which both versions keep in another place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootImages {
+    /// Whether built-in boot images are imported (default true).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_common_boot_image_import: Option<bool>,
+    /// Custom boot image templates, and overrides of built-in ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data_import_cron_templates: Vec<DataImportCronTemplate>,
+    /// The namespace of built-in boot images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_boot_image_namespace: Option<String>,
+    /// The namespace of VM templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_templates_namespace: Option<String>,
+}
+
+/// Whether boot images are imported for every architecture: a setting in `v1`, a feature gate in `v1beta1`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MultiArchSwitch {
+    /// The switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_multi_arch_boot_image_import: Option<bool>,
+    /// The same switch under its first proposed name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_multi_arch_common_boot_image_import: Option<bool>,
+}
 
 /// The status, in both versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

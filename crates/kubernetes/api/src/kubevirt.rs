@@ -34,10 +34,6 @@ pub use crate::cdi::Condition;
 
 /// Phases of a VirtualMachineInstance that Medley uses.
 pub mod phases {
-    /// It is accepted.
-    pub const PENDING: &str = "Pending";
-    /// Its pod exists.
-    pub const SCHEDULING: &str = "Scheduling";
     /// Its pod is ready on a node, and virt-handler takes over.
     pub const SCHEDULED: &str = "Scheduled";
     /// It is running.

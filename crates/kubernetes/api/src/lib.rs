@@ -8,7 +8,8 @@
 //! The type of another project's kind has only the fields used here. All other fields are kept in
 //! `rest` and written back unchanged.
 //!
-//! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use.
+//! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use, and
+//! what a Node reports about itself (`node`).
 
 pub mod advisor;
 pub mod approval;
@@ -20,6 +21,7 @@ pub mod golden;
 pub mod hco;
 pub mod kubevirt;
 pub mod monitoring;
+pub mod node;
 pub mod openshift;
 pub mod placement;
 pub mod rbac;

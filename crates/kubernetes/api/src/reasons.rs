@@ -1,8 +1,8 @@
 //! The reasons of events and conditions, with their documentation.
 //!
-//! Every crate that decides has a list of its own, and each event and condition is checked against it
+//! Every crate that decides has tables of its own, and each event and condition is checked against them
 //! when it is written: an undocumented reason fails the tests. `docs/reference` is generated from these
-//! lists.
+//! tables.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ pub struct Event {
     /// The reason.
     pub reason: &'static str,
     /// The event type.
-    pub tone: Tone,
+    pub event_type: EventType,
     /// The kind of the involved object.
     pub about: &'static str,
     /// When it is emitted.
@@ -22,7 +22,7 @@ pub struct Event {
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
+pub enum EventType {
     /// `Normal`.
     Normal,
     /// `Warning`.
@@ -31,7 +31,7 @@ pub enum Tone {
     Either,
 }
 
-impl Tone {
+impl EventType {
     /// The type as shown in the documentation.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,43 +48,6 @@ impl Tone {
             Self::Either => true,
         }
     }
-}
-
-/// A `Normal` event.
-pub const fn normal(reason: &'static str, about: &'static str, when: &'static str) -> Event {
-    Event {
-        reason,
-        tone: Tone::Normal,
-        about,
-        when,
-    }
-}
-
-/// A `Warning` event.
-pub const fn warning(reason: &'static str, about: &'static str, when: &'static str) -> Event {
-    Event {
-        reason,
-        tone: Tone::Warning,
-        about,
-        when,
-    }
-}
-
-/// An event whose type depends on the outcome.
-pub const fn either(reason: &'static str, about: &'static str, when: &'static str) -> Event {
-    Event {
-        reason,
-        tone: Tone::Either,
-        about,
-        when,
-    }
-}
-
-/// Whether an event is among these.
-pub fn tells(events: &[Event], reason: &str, warning: bool) -> bool {
-    events
-        .iter()
-        .any(|event| event.reason == reason && event.tone.allows(warning))
 }
 
 /// Condition types of a kind that share reasons.
@@ -104,7 +67,7 @@ pub struct Reason {
     /// `True`, `False` or `Unknown`; several are separated by commas.
     pub status: &'static str,
     /// The reason; [`ANY`] if it is copied from another object.
-    pub word: &'static str,
+    pub name: &'static str,
     /// Its meaning.
     pub meaning: &'static str,
     /// The advice for users; empty if nothing is to be done.
@@ -114,24 +77,44 @@ pub struct Reason {
 /// Stands for reasons copied from other objects.
 pub const ANY: &str = "*";
 
-/// A reason with advice.
-pub const fn reason(
-    status: &'static str,
-    word: &'static str,
-    meaning: &'static str,
-    advice: &'static str,
-) -> Reason {
-    Reason {
-        status,
-        word,
-        meaning,
-        advice,
-    }
+/// A table of [`Event`]s: `TYPE REASON KIND => WHEN;`.
+#[macro_export]
+macro_rules! events {
+    ($($event_type:ident $reason:tt $about:expr => $when:literal;)*) => {
+        &[$($crate::reasons::Event {
+            reason: $reason,
+            event_type: $crate::reasons::EventType::$event_type,
+            about: $about,
+            when: $when,
+        }),*]
+    };
 }
 
-/// A reason without advice.
-pub const fn fine(status: &'static str, word: &'static str, meaning: &'static str) -> Reason {
-    reason(status, word, meaning, "")
+/// A table of condition [`Reason`]s: `STATUS REASON: MEANING => ADVICE;`, without the arrow if nothing is to be done.
+#[macro_export]
+macro_rules! condition_reasons {
+    ($($status:literal $name:tt: $meaning:literal $(=> $advice:literal)?;)*) => {
+        &[$($crate::reasons::Reason {
+            status: $status,
+            name: $name,
+            meaning: $meaning,
+            // Empty without advice.
+            advice: concat!($($advice)?),
+        }),*]
+    };
+}
+
+/// A table of [`Conditions`]: `of KIND, TYPE: MEANING, ... with [SHARED, ...] { REASONS }`. The reasons are rows of
+/// [`condition_reasons`], in addition to the shared tables.
+#[macro_export]
+macro_rules! conditions {
+    ($(of $of:expr, $($kind:literal: $meaning:literal),+ $(with [$($shared:ident),+])? { $($rows:tt)* })*) => {
+        &[$($crate::reasons::Conditions {
+            of: $of,
+            types: &[$(($kind, $meaning)),+],
+            reasons: &[$($($shared,)+)? $crate::condition_reasons! { $($rows)* }],
+        }),*]
+    };
 }
 
 impl Conditions {
@@ -141,14 +124,21 @@ impl Conditions {
     }
 }
 
-/// Whether a condition of this type may have this status and reason.
-pub fn says(conditions: &[Conditions], kind: &str, status: &str, word: &str) -> bool {
+/// Whether an event is documented.
+pub fn has_event(events: &[Event], reason: &str, warning: bool) -> bool {
+    events
+        .iter()
+        .any(|event| event.reason == reason && event.event_type.allows(warning))
+}
+
+/// Whether it is documented that a condition of this type may have this status and reason.
+pub fn has_condition(conditions: &[Conditions], kind: &str, status: &str, reason: &str) -> bool {
     conditions
         .iter()
         .filter(|group| group.types.iter().any(|(name, _)| *name == kind))
         .flat_map(Conditions::all)
-        .any(|reason| {
-            let mut statuses = reason.status.split(", ");
-            (reason.word == word || reason.word == ANY) && statuses.any(|one| one == status)
+        .any(|it| {
+            let mut statuses = it.status.split(", ");
+            (it.name == reason || it.name == ANY) && statuses.any(|one| one == status)
         })
 }

@@ -10,6 +10,7 @@
 //! decision for long.
 
 mod settings;
+mod snapshot;
 
 use std::sync::Arc;
 
@@ -19,137 +20,113 @@ use cpu_models::{Index, NodeInputs};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::MappedRwLockReadGuard;
 use runtime::{Cache, Change, Manager, OptionalKindChange, OptionalKinds, kind_of};
 
+use crate::nodes::{NodeIndex, NodeView};
+pub use crate::settings::ViewChange;
+use crate::settings::{Derived, Listeners};
 pub use cpu_models::Settings;
 use settings::Sources;
+pub use settings::settings;
+pub use snapshot::CpuSnapshot;
 
-type Listener = Box<dyn Fn(&ViewChange<'_>) + Send + Sync>;
+impl NodeIndex for Index {
+    type Inputs = NodeInputs;
 
-/// Which part of the view changed.
-#[derive(Debug, Clone, Copy)]
-pub enum ViewChange<'a> {
-    /// A node was added or removed, or changed in a way that matters for CPU models.
-    Node(&'a str),
-    /// The settings of KubeVirt or of the policy.
-    Settings,
+    fn read(node: &Node) -> NodeInputs {
+        NodeInputs::from_node(node)
+    }
+
+    fn upsert(&mut self, node: NodeInputs) {
+        self.upsert(&node);
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.remove(name);
+    }
 }
 
 /// The cluster state CPU model decisions read; clones share it.
 #[derive(Clone)]
 pub struct CpuView {
+    nodes: Cache<Node>,
+    index: NodeView<Index>,
+    kinds: OptionalKinds,
     shared: Arc<Shared>,
 }
 
+#[derive(Default)]
 struct Shared {
-    nodes: Cache<Node>,
-    foreign: OptionalKinds,
-    index: RwLock<Index>,
-    sources: Mutex<Sources>,
-    settings: RwLock<Arc<Settings>>,
-    listeners: RwLock<Vec<Listener>>,
+    settings: Derived<Sources>,
+    listeners: Listeners,
 }
 
 impl CpuView {
     /// Starts the watches; they run as long as the manager.
     pub fn start(manager: &Manager) -> Self {
-        let foreign = manager.optional_kinds().clone();
-        foreign.follow(&kind_of::<KubeVirt>());
-        foreign.follow(&kind_of::<CpuModelPolicy>());
-        let shared = Arc::new(Shared {
-            nodes: manager.cache(),
-            foreign,
-            index: RwLock::default(),
-            sources: Mutex::default(),
-            settings: RwLock::default(),
-            listeners: RwLock::default(),
-        });
+        let kinds = manager.optional_kinds().clone();
+        kinds.follow(&kind_of::<KubeVirt>());
+        kinds.follow(&kind_of::<CpuModelPolicy>());
+        let shared = Arc::<Shared>::default();
         // Listeners hold weak references, so that they do not keep the view alive.
         let weak = Arc::downgrade(&shared);
-        shared.nodes.on_change(move |change| {
+        let nodes = manager.cache();
+        let index = NodeView::follow(&nodes, move |name| {
             if let Some(shared) = weak.upgrade() {
-                shared.node(change);
+                shared.listeners.notify(&ViewChange::Node(name));
             }
         });
         let weak = Arc::downgrade(&shared);
-        shared.foreign.on_change(move |change| {
+        kinds.on_change(move |change| {
             if let (Some(shared), OptionalKindChange::Object { kind, change, .. }) =
                 (weak.upgrade(), change)
             {
                 shared.object(kind, change);
             }
         });
-        Self { shared }
+        Self {
+            nodes,
+            index,
+            kinds,
+            shared,
+        }
     }
 
     /// Waits until all watched kinds are listed. A kind that is not installed counts as listed.
     pub async fn synced(&self) {
-        self.shared.nodes.synced().await;
-        self.shared.foreign.synced().await;
+        self.nodes.synced().await;
+        self.kinds.synced().await;
     }
 
     /// The nodes, indexed by the CPU models they support. The lock blocks updates: release it before
     /// awaiting.
-    pub fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.shared.index.read()
+    pub fn index(&self) -> MappedRwLockReadGuard<'_, Index> {
+        self.index.read()
     }
 
     /// The settings of KubeVirt and of the policy.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.shared.settings.read())
+        self.shared.settings.current()
     }
 
     /// Calls `notify` for every change once the view shows it. Add a key to a queue and return.
     pub fn on_change(&self, notify: impl Fn(&ViewChange<'_>) + Send + Sync + 'static) {
-        self.shared.listeners.write().push(Box::new(notify));
+        self.shared.listeners.add(notify);
     }
 }
 
 impl Shared {
-    fn node(&self, change: &Change<Node>) {
-        let facts = |side: &Option<Arc<Node>>| side.as_deref().map(NodeInputs::from_node);
-        let (old, new) = (facts(&change.old), facts(&change.new));
-        // Node heartbeats change nothing that CPU models depend on.
-        if old == new {
-            return;
-        }
-        let name = match (&old, &new) {
-            (_, Some(node)) => {
-                self.index.write().upsert(node);
-                &node.name
-            }
-            (Some(node), None) => {
-                self.index.write().remove(&node.name);
-                &node.name
-            }
-            (None, None) => return,
-        };
-        self.notify(&ViewChange::Node(name));
-    }
-
     fn object(&self, kind: &GroupVersionKind, change: &Change<DynamicObject>) {
-        {
-            let mut sources = self.sources.lock();
-            if *kind == kind_of::<KubeVirt>() {
-                sources.kubevirt(change);
-            } else if *kind == kind_of::<CpuModelPolicy>() {
-                sources.policy(change);
-            } else {
-                return;
-            }
-            let settings = sources.settings();
-            if **self.settings.read() == settings {
-                return;
-            }
-            *self.settings.write() = Arc::new(settings);
-        }
-        self.notify(&ViewChange::Settings);
-    }
-
-    fn notify(&self, change: &ViewChange<'_>) {
-        for listener in &*self.listeners.read() {
-            listener(change);
+        let changed = if *kind == kind_of::<KubeVirt>() {
+            self.settings.update(|sources| sources.kubevirt(change))
+        } else if *kind == kind_of::<CpuModelPolicy>() {
+            self.settings.update(|sources| sources.policy(change))
+        } else {
+            false
+        };
+        if changed {
+            self.listeners.notify(&ViewChange::Settings);
         }
     }
 }

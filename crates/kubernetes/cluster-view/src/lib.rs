@@ -1,7 +1,16 @@
-//! The cluster view shared by controllers and webhooks: caches of the objects decisions depend on, and
-//! the state derived from them by the pure crates.
+//! The cluster view: the objects that decisions depend on, and the state derived from them by the pure crates.
 //!
-//! Admission and reconciliation read the same view, so that a report never contradicts a decision for long.
+//! Controllers and webhooks use the live views ([`cpu::CpuView`], [`placement::PlacementView`]), which caches keep
+//! current; the console follows its users' own caches ([`nodes::NodeView`]); commands read a snapshot once
+//! ([`cpu::CpuSnapshot`], [`placement::PlacementSnapshot`], [`images::ImageObjects`]). All of them derive the same
+//! state from the same objects, so that a report never contradicts a decision for long.
 
 pub mod cpu;
+pub mod history;
+pub mod images;
+pub mod list;
+pub mod nodes;
 pub mod placement;
+pub mod policies;
+pub mod release;
+mod settings;

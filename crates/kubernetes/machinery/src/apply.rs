@@ -15,7 +15,7 @@
 //!
 //! How the REST layer calls this, once it has a [`Request`]:
 //!
-//! 1. Check the options with [`validate_patch_options`] or [`validate_write_options`]; the manager
+//! 1. Check the name of the manager with [`validate_field_manager`]; the manager
 //!    is the `fieldManager` option or else [`manager_from_user_agent`].
 //! 2. For anything but apply: decode, default and prune the new object, in the version of the
 //!    request, then call [`update`].
@@ -55,9 +55,7 @@ pub use error::ApplyError;
 pub use fields_v1::FieldsV1Error;
 pub use finish::finish;
 pub use managed::{ManagedFieldsError, Operation, validate_managed_fields};
-pub use manager_name::{
-    manager_from_user_agent, validate_field_manager, validate_patch_options, validate_write_options,
-};
+pub use manager_name::{manager_from_user_agent, validate_field_manager};
 pub use object_meta::object_meta_type;
 pub use path::{PathElement, path_text, values_equal};
 pub use request::{Request, Versions};

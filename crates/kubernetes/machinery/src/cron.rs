@@ -1,5 +1,6 @@
-//! Cron schedules, as `robfig/cron` reads the standard form: five fields, `@daily` and its like,
-//! `@every 90m`. The texts of the errors are those that clients see.
+//! Cron schedules as `robfig/cron` v3 parses and evaluates them, which Kubernetes and CDI use: five fields,
+//! macros such as `@daily`, and `@every 90m`. The error texts are part of the API: validation of a CronJob
+//! returns them. `docs/design/cron.md` compares this with the croner crate.
 
 mod field;
 #[cfg(test)]
@@ -12,10 +13,11 @@ use jiff::{SignedDuration, Span, Timestamp, Zoned};
 use crate::time::parse_duration;
 use field::Field;
 
-/// A schedule with no time in so many years has none at all.
-const YEARS: i16 = 5;
+/// A schedule without a time in this many years never fires (`SpecSchedule.Next` in robfig/cron). Longer
+/// gaps exist only around years like 2100, which is no leap year.
+const SEARCH_YEARS: i16 = 5;
 
-/// When something is to happen.
+/// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     zone: Option<String>,
@@ -24,9 +26,9 @@ pub struct Schedule {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum When {
-    /// At the minutes that match.
+    /// At the minutes that match the fields.
     At(Box<Fields>),
-    /// Again and again after so long.
+    /// `@every`: this long after the given time, not at multiples of it.
     Every(SignedDuration),
 }
 
@@ -67,10 +69,10 @@ impl Schedule {
         self.zone.as_deref()
     }
 
-    /// The first time after another, by the clocks of a time zone; none if there is none for years.
+    /// The first time after `after` by the wall clock of a time zone; `None` if the schedule never fires.
     ///
-    /// Where clocks are put forward, times in the hour that is left out are left out; where they are
-    /// put back, times in the hour that comes twice come twice.
+    /// Daylight saving time follows robfig/cron: a time that the clock skips does not fire that day, and
+    /// one that occurs twice fires twice.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.when {
             When::Every(wait) => {
@@ -127,7 +129,7 @@ impl Fields {
         let mut at = Timestamp::from_second(first.checked_mul(60)?)
             .ok()?
             .to_zoned(zone.clone());
-        let last = at.year().checked_add(YEARS)?;
+        let last = at.year().checked_add(SEARCH_YEARS)?;
         while at.year() <= last {
             let later = if !self.month.has(at.month()) {
                 start_of(&at, at.date().first_of_month(), Span::new().months(1))?

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::json::{go_float, go_quote};
 use crate::status::Cause;
 
 /// Where in an object something is: `spec.containers[0].image`.
@@ -139,11 +140,6 @@ impl FieldError {
         Self::with_value(ErrorKind::Invalid, field, value, detail)
     }
 
-    /// A value of the wrong type.
-    pub fn type_invalid(field: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self::with_value(ErrorKind::TypeInvalid, field, value, detail)
-    }
-
     /// A value that has to be given; `detail` may be empty.
     pub fn required(field: &Path, detail: impl Into<String>) -> Self {
         Self::without_value(ErrorKind::Required, field, detail)
@@ -170,10 +166,7 @@ impl FieldError {
         value: impl Into<Value>,
         accepted: impl IntoIterator<Item = S>,
     ) -> Self {
-        let accepted: Vec<String> = accepted
-            .into_iter()
-            .map(|s| crate::json::go_quote(s.as_ref()))
-            .collect();
+        let accepted: Vec<String> = accepted.into_iter().map(|s| go_quote(s.as_ref())).collect();
         let detail = if accepted.is_empty() {
             String::new()
         } else {
@@ -239,9 +232,9 @@ impl FieldError {
         if let (true, Some(value)) = (shows_value, &self.value) {
             text.push_str(": ");
             match value {
-                Value::String(s) => text.push_str(&crate::json::go_quote(s)),
+                Value::String(s) => text.push_str(&go_quote(s)),
                 Value::Number(number) if !number.is_i64() => {
-                    text.push_str(&go_float(number.as_f64().unwrap_or_default()));
+                    text.push_str(&go_float(number.as_f64().unwrap_or_default(), 6));
                 }
                 other => text.push_str(&crate::json::to_string(other)),
             }
@@ -263,24 +256,49 @@ impl FieldError {
     }
 }
 
-/// A float as Go's `%v` prints it: shortest digits, with an exponent from a million on.
-fn go_float(value: f64) -> String {
-    let scientific = format!("{value:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    match exponent.parse::<i32>() {
-        Ok(power) if !(-4..6).contains(&power) => {
-            let sign = if power < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", power.abs())
-        }
-        _ => value.to_string(),
-    }
-}
-
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+/// Errors as checks collect them (`field.ErrorList`).
+pub trait ErrorList {
+    /// Adds a [`FieldError::invalid`].
+    fn invalid(&mut self, field: &Path, value: impl Into<Value>, detail: impl Into<String>);
+    /// Adds a [`FieldError::required`].
+    fn required(&mut self, field: &Path, detail: impl Into<String>);
+    /// Adds a [`FieldError::forbidden`].
+    fn forbidden(&mut self, field: &Path, detail: impl Into<String>);
+    /// Adds a [`FieldError::not_supported`].
+    fn not_supported<const N: usize>(
+        &mut self,
+        field: &Path,
+        value: impl Into<Value>,
+        accepted: [&str; N],
+    );
+}
+
+impl ErrorList for Vec<FieldError> {
+    fn invalid(&mut self, field: &Path, value: impl Into<Value>, detail: impl Into<String>) {
+        self.push(FieldError::invalid(field, value, detail));
+    }
+
+    fn required(&mut self, field: &Path, detail: impl Into<String>) {
+        self.push(FieldError::required(field, detail));
+    }
+
+    fn forbidden(&mut self, field: &Path, detail: impl Into<String>) {
+        self.push(FieldError::forbidden(field, detail));
+    }
+
+    fn not_supported<const N: usize>(
+        &mut self,
+        field: &Path,
+        value: impl Into<Value>,
+        accepted: [&str; N],
+    ) {
+        self.push(FieldError::not_supported(field, value, accepted));
     }
 }
 

@@ -33,11 +33,6 @@ impl GroupVersionKind {
     pub fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
     }
-
-    /// Kind and group as error messages print them: `Widget.demo.example.com`, `Pod`.
-    pub fn qualified_kind(&self) -> String {
-        qualify(&self.kind, &self.group)
-    }
 }
 
 impl fmt::Display for GroupVersionKind {

@@ -13,8 +13,11 @@ mod write;
 mod yaml;
 mod yaml_scalar;
 
+use std::cmp::Ordering;
+
 use serde_json::{Number, Value};
 
+pub(crate) use quote::go_float;
 pub use quote::{go_quote, is_print};
 pub use read::{DecodeError, Decoded, MAX_DEPTH, decode};
 pub use write::{to_string, to_vec, to_vec_pretty, write_into};
@@ -52,6 +55,41 @@ fn integral(number: &Number) -> Option<i64> {
     }
     // The printed digits decide, not the exact value: that is what storage reads back.
     format!("{float}").parse().ok()
+}
+
+/// Go's `%T` of decoded JSON.
+pub(crate) fn go_dynamic_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// How an integer compares with a float, exactly: an order that rounds is no order, and sorting relies
+/// on it. `None` for NaN.
+pub(crate) fn compare_with_float(int: i128, float: f64) -> Option<Ordering> {
+    // Far outside of what an integer of 64 bits reaches, the sign decides.
+    if float.abs() >= 1e20 {
+        return 0.0.partial_cmp(&float);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "exact below 1e20")]
+    let whole = float.trunc() as i128;
+    let fraction = 0.0.partial_cmp(&float.fract())?;
+    Some(int.cmp(&whole).then(fraction))
+}
+
+/// Whether `value` nests lists and objects more than `levels` deep.
+pub(crate) fn is_deeper_than(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|v| is_deeper_than(v, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|v| is_deeper_than(v, levels - 1)),
+        _ => false,
+    }
 }
 
 /// The word Go uses for a JSON value of this type in `cannot unmarshal` errors.

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 pub use eval::EvalError;
 pub use parse::ParseError;
+pub(crate) use parse::unquote;
 pub use simple::{SimplePath, SimplePathError};
 
 /// A compiled path.

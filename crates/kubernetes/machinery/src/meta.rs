@@ -19,6 +19,7 @@ pub use access::{
     set_annotation, set_creation_timestamp, set_deletion_timestamp, set_finalizers, set_generation,
     set_label, set_managed_fields, set_name, set_namespace, set_resource_version, set_uid, uid,
 };
+pub(crate) use decode::decode_fields;
 pub use decode::decode_object_meta;
 pub use generate::{GENERATED_SUFFIX_LENGTH, MAX_GENERATED_NAME_BASE, generate_name};
 pub use owners::{
@@ -29,3 +30,4 @@ pub use validate::{
     ANNOTATIONS_MAX, finalizer_warnings, validate_annotations, validate_labels,
     validate_managed_fields, validate_object_meta, validate_object_meta_update,
 };
+pub(crate) use validate::{FIELD_MANAGER_MAX, validate_manager};

@@ -9,8 +9,8 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-pub use address::{is_valid_cidr, is_valid_ip, is_valid_legacy_cidr, is_valid_legacy_ip};
-use pattern::{dns1035_label, dns1123_label, dns1123_subdomain, each, label_text, starting_with};
+pub(crate) use address::{network, parse_cidr, parse_ip};
+use pattern::{dns1035_label, dns1123_label, dns1123_subdomain, each, label_text};
 
 /// Longest DNS label.
 pub const LABEL_MAX: usize = 63;
@@ -29,10 +29,6 @@ const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_KEY_MSG: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_MSG: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-const C_IDENTIFIER: &str = "[A-Za-z_][A-Za-z0-9_]*";
-const C_IDENTIFIER_MSG: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'";
-const ENV_VAR: &str = "[-._a-zA-Z][-._a-zA-Z0-9]*";
-const ENV_VAR_MSG: &str = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit";
 const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
 const CONFIG_KEY_MSG: &str =
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
@@ -160,40 +156,12 @@ pub fn is_path_segment_prefix(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// An identifier of the C language.
-pub fn is_c_identifier(value: &str) -> Vec<String> {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    if starting_with(value, |b| word(b) && !b.is_ascii_digit(), word) {
-        return Vec::new();
-    }
-    vec![regex_error(
-        C_IDENTIFIER_MSG,
-        C_IDENTIFIER,
-        &["my_name", "MY_NAME", "MyName"],
-    )]
-}
-
 /// A key in a ConfigMap or Secret.
 pub fn is_config_map_key(value: &str) -> Vec<String> {
     let mut errors = too_long(value, SUBDOMAIN_MAX);
     if !each(value, config_char) {
         let examples = ["key.name", "KEY_NAME", "key-name"];
         errors.push(regex_error(CONFIG_KEY_MSG, CONFIG_KEY, &examples));
-    }
-    errors.extend(change_dir_prefix(value));
-    errors
-}
-
-/// An environment variable name as `envFrom` prefixes must be.
-pub fn is_env_var_name(value: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if !starting_with(
-        value,
-        |b| config_char(b) && !b.is_ascii_digit(),
-        config_char,
-    ) {
-        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        errors.push(regex_error(ENV_VAR_MSG, ENV_VAR, &examples));
     }
     errors.extend(change_dir_prefix(value));
     errors
@@ -242,8 +210,9 @@ pub fn is_valid_percent(value: &str) -> Vec<String> {
 /// The `reason` of a condition.
 pub fn is_valid_condition_reason(value: &str) -> Vec<String> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':');
-    let fine =
-        starting_with(value, |b| b.is_ascii_alphabetic(), inner) && !value.ends_with([',', ':']);
+    let fine = each(value, inner)
+        && value.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !value.ends_with([',', ':']);
     if fine {
         return Vec::new();
     }

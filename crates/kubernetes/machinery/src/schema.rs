@@ -29,10 +29,14 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::check_rule_form;
 pub use check::{Checks, check_structural, unrecognized_formats};
 pub use compiled::CompiledSchema;
+pub(crate) use correlate::{OldItems, field_schema, unchanged};
 pub use defaulting::{default, prune_nulls};
 pub use embedded::{check_embedded, coerce};
+pub use field_path::valid_field_path;
+pub(crate) use formats::is_uuid;
 pub use lists::{check_lists, check_lists_update};
 pub use prune::prune;
 pub use types::{IntOrStringForm, ListType, MapType, Schema, SchemaType, ValidationRule};

@@ -157,7 +157,6 @@ impl Table {
         if let Some(count) = self.remaining_item_count {
             metadata.insert("remainingItemCount".into(), count.into());
         }
-        let columns: Vec<Value> = self.columns.iter().map(column_value).collect();
         let rows: Vec<Value> = self
             .rows
             .into_iter()
@@ -168,18 +167,8 @@ impl Table {
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
             // Go writes a list that was never made as null.
-            "columnDefinitions": if columns.is_empty() { Value::Null } else { columns.into() },
+            "columnDefinitions": Some(self.columns).filter(|columns| !columns.is_empty()),
             "rows": rows,
         })
     }
-}
-
-fn column_value(column: &Column) -> Value {
-    json!({
-        "name": column.name,
-        "type": column.column_type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    })
 }

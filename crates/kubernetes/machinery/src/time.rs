@@ -9,8 +9,10 @@ mod tests;
 
 use jiff::Timestamp;
 
+pub(crate) use duration::parse_openapi_duration;
 pub use duration::{DurationError, format_duration, human_duration, parse_duration};
-pub use parse::{TimeError, parse_micro_time, parse_time};
+pub use parse::{TimeError, parse_time};
+pub(crate) use parse::{parse_date, parse_rfc3339};
 
 /// `metav1.Time`: RFC 3339, UTC, whole seconds.
 pub fn format_time(time: Timestamp) -> String {
@@ -23,13 +25,6 @@ pub fn format_time(time: Timestamp) -> String {
         .unwrap_or(time)
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string()
-}
-
-/// `metav1.MicroTime`: RFC 3339, UTC, always six digits of a second.
-pub fn format_micro_time(time: Timestamp) -> String {
-    let micros = time.as_nanosecond().div_euclid(1_000).rem_euclid(1_000_000);
-    let seconds = format_time(time);
-    format!("{}.{micros:06}Z", seconds.trim_end_matches('Z'))
 }
 
 /// How long ago something happened, for a table cell: `4m10s`, `<unknown>` when the time is not

@@ -56,6 +56,16 @@ impl<K> Change<K> {
     }
 }
 
+/// An object that the API server returned and that its Rust type cannot hold: a field of another type,
+/// for example, from a CRD of another version.
+#[derive(Debug, Clone)]
+pub struct Undecodable {
+    /// The metadata of the object.
+    pub metadata: ObjectMeta,
+    /// Why it cannot be decoded.
+    pub error: String,
+}
+
 /// How far a cache has followed the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Progress {
@@ -207,6 +217,19 @@ impl<K: Kind> Cache<K> {
             });
         }
         state.listeners.push(Arc::new(notify));
+    }
+
+    /// Calls `notify` when an object cannot be decoded, and when the reason changes; first for those already
+    /// known. The cache keeps the last state that could be decoded, if there was one.
+    pub fn on_undecodable(&self, notify: impl Fn(&Undecodable) + Send + Sync + 'static) {
+        let mut state = self.shared.state.write();
+        state.undecodable.values().for_each(&notify);
+        state.undecodable_listeners.push(Arc::new(notify));
+    }
+
+    /// The number of objects whose current state cannot be decoded.
+    pub fn undecodable_len(&self) -> usize {
+        self.shared.state.read().undecodable.len()
     }
 
     /// Whether the first list has completed.

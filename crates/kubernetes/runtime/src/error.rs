@@ -1,5 +1,7 @@
 //! Errors of a reconcile.
 
+use kube::core::Status;
+
 /// Why a reconcile failed, and in which operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -31,10 +33,45 @@ impl Error {
 
     /// The HTTP status code of the API server's response.
     pub fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
+    /// The API server's response, if it answered.
+    pub fn status(&self) -> Option<&Status> {
         match self {
-            Self::Api { cause, .. } => code(cause),
+            Self::Api { cause, .. } => match &**cause {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
             Self::Invalid(_) | Self::Late(_) => None,
         }
+    }
+
+    /// Whether the object, or its kind, does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// The API server's message, or else the error without the operation: for events, whose reason names the operation.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Api { cause, .. } => message(cause),
+            Self::Invalid(text) | Self::Late(text) => text.clone(),
+        }
+    }
+
+    /// Whether a creation failed because the namespace is terminating.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let details = self.status().and_then(|status| status.details.as_ref());
+        let mut causes = details.into_iter().flat_map(|details| &details.causes);
+        causes.any(|cause| cause.reason == "NamespaceTerminating")
+    }
+
+    /// The API server's message if it rejected the object itself: forbidden by admission, a quota or RBAC, or invalid.
+    /// The same request will not succeed later without a change elsewhere.
+    pub fn rejection(&self) -> Option<&str> {
+        let status = self.status()?;
+        matches!(status.code, 403 | 422).then_some(&status.message)
     }
 
     /// Whether another writer was faster: the object has changed since it was read. A retry with the
@@ -61,17 +98,25 @@ fn code(error: &kube::Error) -> Option<u16> {
 }
 
 /// Treats 404 as absence instead of an error.
-pub trait Absent<T> {
+pub trait Absent<T, E> {
     /// `None` if the object does not exist (404).
-    fn not_found_as_none(self) -> Result<Option<T>, kube::Error>;
+    fn not_found_as_none(self) -> Result<Option<T>, E>;
 }
 
-impl<T> Absent<T> for Result<T, kube::Error> {
+impl<T> Absent<T, kube::Error> for Result<T, kube::Error> {
     fn not_found_as_none(self) -> Result<Option<T>, kube::Error> {
         match self {
-            Ok(value) => Ok(Some(value)),
             Err(error) if code(&error) == Some(404) => Ok(None),
-            Err(error) => Err(error),
+            other => other.map(Some),
+        }
+    }
+}
+
+impl<T> Absent<T, Error> for Result<T, Error> {
+    fn not_found_as_none(self) -> Result<Option<T>, Error> {
+        match self {
+            Err(error) if error.is_not_found() => Ok(None),
+            other => other.map(Some),
         }
     }
 }

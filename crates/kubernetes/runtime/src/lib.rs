@@ -24,17 +24,19 @@ mod optional_kinds;
 mod queue;
 mod reconcile;
 mod served;
+mod write;
 
 /// The target of spans exported as traces; spans of libraries have other targets and are not exported.
 pub const TRACE_TARGET: &str = "medley::traced";
 
-pub use cache::{Cache, Change, Index, Kind};
+pub use cache::{Cache, Change, Index, Kind, Undecodable};
 pub use error::{Absent, Error};
 pub use events::Events;
 pub use key::Key;
 pub use leadership::{FenceError, WriteFence};
-pub use manager::Manager;
+pub use manager::{COMPONENT, Manager, UNDECODABLE};
 pub use optional_kinds::{Installed, OptionalKindChange, OptionalKinds, kind_of};
-pub use queue::Queue;
+pub use queue::{Backoff, Queue};
 pub use reconcile::{Next, Reconcile};
 pub use served::{is_established, wait_until_served};
+pub use write::{Writer, decode};

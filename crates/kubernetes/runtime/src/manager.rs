@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -15,10 +16,15 @@ use tokio::task::JoinSet;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Reconcile};
-use crate::{Cache, Kind, OptionalKinds, Queue, WriteFence};
+use crate::{Backoff, Cache, Kind, OptionalKinds, Queue, WriteFence};
 
 /// How long [`Manager::stop`] waits for running reconciles before it aborts them.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The component of events that the runtime itself emits.
+pub const COMPONENT: &str = "medley";
+/// The reason of the event about an object that cannot be decoded.
+pub const UNDECODABLE: &str = "Undecodable";
 
 /// Runs controllers; clones share the caches and tasks.
 #[derive(Clone)]
@@ -44,6 +50,7 @@ struct Shared {
     events: events::Sender,
     foreign: OnceLock<OptionalKinds>,
     metrics: Metrics,
+    backoff: Backoff,
     stopping: watch::Sender<bool>,
 }
 
@@ -53,9 +60,18 @@ impl Manager {
         Self::with_fence(client, WriteFence::unelected())
     }
 
+    /// A manager without leader election for the lab: failed reconciles are retried within seconds.
+    pub fn for_lab(client: Client) -> Self {
+        Self::with_backoff(client, WriteFence::unelected(), Backoff::LAB)
+    }
+
     /// A manager whose caches are always warm and whose controllers run while this process leads. Its
     /// client is fenced: it sends no write at any other time.
     pub fn with_fence(client: Client, fence: WriteFence) -> Self {
+        Self::with_backoff(client, fence, Backoff::CLUSTER)
+    }
+
+    fn with_backoff(client: Client, fence: WriteFence, backoff: Backoff) -> Self {
         let client = fence.fence(client);
         let (events, recording) = events::recorder(client.clone());
         let mut helpers = JoinSet::new();
@@ -70,6 +86,7 @@ impl Manager {
                 helpers: Mutex::new(helpers),
                 events,
                 foreign: OnceLock::new(),
+                backoff,
                 stopping: watch::Sender::new(false),
             }),
         }
@@ -101,8 +118,7 @@ impl Manager {
         if let Some(cache) = known.and_then(|known| known.cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
         }
-        let (cache, running) = Cache::follow_with(Api::all(self.client()), trim);
-        self.shared.helpers.lock().spawn(running);
+        let cache = self.watch(Cache::follow_with(Api::all(self.client()), trim));
         let probe = cache.clone();
         let cached = Cached {
             cache: Box::new(cache.clone()),
@@ -110,6 +126,33 @@ impl Manager {
             is_synced: Box::new(move || probe.is_synced() || probe.is_absent()),
         };
         caches.insert(TypeId::of::<K>(), cached);
+        cache
+    }
+
+    /// Runs the reflector of a cache until the manager stops, and reports objects of it that cannot be
+    /// decoded: counted in `medley_undecodable_objects`, and by an event when one appears.
+    pub fn watch<K: Kind<DynamicType = ()>>(
+        &self,
+        (cache, reflector): (Cache<K>, impl Future<Output = ()> + Send + 'static),
+    ) -> Cache<K> {
+        let counted = cache.clone();
+        self.metrics()
+            .count_undecodable(&K::kind(&()), move || counted.undecodable_len());
+        let events = self.events(COMPONENT);
+        cache.on_undecodable(move |object| {
+            let about = PartialObjectMeta::<K> {
+                types: None,
+                metadata: object.metadata.clone(),
+                _phantom: std::marker::PhantomData,
+            };
+            let message = format!(
+                "ignored until it can be decoded: {}; compare the object with its CustomResourceDefinition and the \
+                 version of Medley",
+                object.error
+            );
+            events.warning(&about, UNDECODABLE, message);
+        });
+        self.spawn(reflector);
         cache
     }
 
@@ -167,6 +210,7 @@ impl Manager {
                 queue.clone(),
                 work.clone(),
                 self.shared.fence.clone(),
+                self.shared.backoff,
                 self.shared.stopping.subscribe(),
             ));
         }

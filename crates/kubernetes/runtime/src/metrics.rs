@@ -30,8 +30,10 @@ use crate::{Key, Queue, WriteFence};
 /// The content type of the rendered text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Help text of [`Queues`].
+/// Help text of `medley_queue_length`.
 const QUEUE_LENGTH: &str = "Number of objects queued for reconciliation";
+/// Help text of `medley_undecodable_objects`.
+const UNDECODABLE: &str = "Objects that cannot be decoded and are ignored, by kind";
 /// Help text of [`Leads`].
 const LEADER: &str = "1 while this replica holds the lease or leader election is disabled, else 0";
 
@@ -47,7 +49,8 @@ pub struct Metrics {
     /// Metrics under names of other operators, without the prefix.
     adopted: Arc<Mutex<Registry>>,
     catalogue: Arc<Mutex<Vec<Described>>>,
-    queues: Queues,
+    queues: Lengths,
+    undecodable: Lengths,
     reconciles: Family<Outcome, Counter>,
     durations: Histograms<Controller>,
 }
@@ -79,19 +82,25 @@ impl Metrics {
     pub fn new(fence: WriteFence) -> Self {
         let mut registry = Registry::with_prefix("medley");
         registry.register_collector(Box::new(Leads(fence)));
-        let queues = Queues::default();
-        registry.register_collector(Box::new(queues.clone()));
+        let queues = Lengths::new("queue_length", QUEUE_LENGTH, "controller");
+        let undecodable = Lengths::new("undecodable_objects", UNDECODABLE, "kind");
+        for lengths in [&queues, &undecodable] {
+            registry.register_collector(Box::new(lengths.clone()));
+        }
         let metrics = Self {
             registry: Arc::new(Mutex::new(registry)),
             adopted: Arc::default(),
             catalogue: Arc::default(),
             queues,
+            undecodable,
             reconciles: Family::default(),
             durations: Family::new_with_constructor(seconds),
         };
         metrics.describe("leader", "gauge", Vec::new(), LEADER);
-        let by_controller = vec!["controller".to_owned()];
-        metrics.describe("queue_length", "gauge", by_controller, QUEUE_LENGTH);
+        for lengths in [&metrics.queues, &metrics.undecodable] {
+            let labels = vec![lengths.label.to_owned()];
+            metrics.describe(lengths.name, "gauge", labels, lengths.help);
+        }
         metrics.register::<Outcome>(
             ("reconcile", "counter"),
             "Number of reconciles by controller and result",
@@ -177,16 +186,22 @@ impl Metrics {
         text
     }
 
+    /// Counts the objects of a kind that a cache cannot decode.
+    pub(crate) fn count_undecodable(
+        &self,
+        kind: &str,
+        count: impl Fn() -> usize + Send + Sync + 'static,
+    ) {
+        self.undecodable.add(kind, count);
+    }
+
     /// The metrics of a controller and its queue.
     pub(crate) fn controller<T>(&self, name: &'static str, queue: &Queue<T>) -> Work
     where
         T: Hash + Eq + Clone + Send + Sync + 'static,
     {
         let queue = queue.clone();
-        self.queues
-            .0
-            .lock()
-            .push((name, Box::new(move || queue.len())));
+        self.queues.add(name, move || queue.len());
         let count = |result| {
             self.reconciles.get_or_create_owned(&Outcome {
                 controller: name,
@@ -281,27 +296,48 @@ impl Collector for Leads {
 
 type Length = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// The length of each queue, read at scrape time.
-#[derive(Clone, Default)]
-struct Queues(Arc<Mutex<Vec<(&'static str, Length)>>>);
+/// Lengths that are read at scrape time, summed by the value of one label; clones share them.
+#[derive(Clone)]
+struct Lengths {
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    of: Arc<Mutex<Vec<(String, Length)>>>,
+}
 
-impl Debug for Queues {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queues").finish_non_exhaustive()
+impl Lengths {
+    fn new(name: &'static str, help: &'static str, label: &'static str) -> Self {
+        Self {
+            name,
+            help,
+            label,
+            of: Arc::default(),
+        }
+    }
+
+    fn add(&self, value: &str, length: impl Fn() -> usize + Send + Sync + 'static) {
+        self.of.lock().push((value.to_owned(), Box::new(length)));
     }
 }
 
-impl Collector for Queues {
+impl Debug for Lengths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Lengths").field(&self.name).finish()
+    }
+}
+
+impl Collector for Lengths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for (controller, length) in &*self.0.lock() {
-            *lengths.entry(controller).or_default() += length();
+        let of = self.of.lock();
+        let mut lengths: BTreeMap<&str, usize> = BTreeMap::new();
+        for (value, length) in &*of {
+            *lengths.entry(value).or_default() += length();
         }
         let mut family =
-            encoder.encode_descriptor("queue_length", QUEUE_LENGTH, None, MetricType::Gauge)?;
-        for (controller, length) in lengths {
+            encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        for (value, length) in lengths {
             let length = i64::try_from(length).unwrap_or(i64::MAX);
-            let labels = [("controller", controller)];
+            let labels = [(self.label, value)];
             let encoder = family.encode_family(&labels)?;
             ConstGauge::new(length).encode(encoder)?;
         }

@@ -26,7 +26,7 @@ use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::{Cache, Change, Error, Index, Key};
+use crate::{Cache, Change, Error, Index, Key, Writer};
 pub use installed::Installed;
 use keeper::KindWatcher;
 
@@ -69,7 +69,7 @@ type Listener = Arc<dyn Fn(&OptionalKindChange<'_>) + Send + Sync>;
 
 /// Kinds that may not be installed, and their objects; clones share them.
 ///
-/// Obtained from [`Manager::foreign`](crate::Manager::foreign).
+/// Obtained from [`Manager::optional_kinds`](crate::Manager::optional_kinds).
 #[derive(Clone)]
 pub struct OptionalKinds {
     shared: Arc<Shared>,
@@ -245,6 +245,19 @@ impl OptionalKinds {
                 None => Api::all_with(client, resource),
             }
         })
+    }
+
+    /// Writes objects of a watched kind, in a namespace or in all, and waits until its cache shows them;
+    /// `None` if the kind is not watched now.
+    pub fn writer(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        manager: &str,
+    ) -> Option<Writer<DynamicObject>> {
+        let api = self.api(kind, namespace)?;
+        let cache = self.cache(kind)?;
+        Some(Writer::of_kind(api, &kind.kind, manager).shown_by(&cache))
     }
 
     /// The API resource of a watched kind, and whether it is namespaced.

@@ -13,11 +13,39 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The backoff after the first failure; it doubles with each further one (client-go's 5 ms).
-const BASE_BACKOFF: Duration = Duration::from_millis(5);
-/// The longest backoff. client-go's is 1000 s, which is too long for a developer watching a fix take
-/// effect.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+use crate::{Cache, Change, Key, Kind};
+
+/// How long a failed key waits: `base` after the first failure, twice as long after each further one,
+/// never longer than `max`.
+#[derive(Debug, Clone, Copy)]
+pub struct Backoff {
+    base: Duration,
+    max: Duration,
+}
+
+impl Backoff {
+    /// For clusters. The base is client-go's. client-go's longest backoff is 1000 s, with which an object
+    /// may stay broken for a quarter of an hour after its cause is gone; five minutes bound the load that
+    /// a thousand failing objects cause to about three requests a second.
+    pub const CLUSTER: Self = Self {
+        base: Duration::from_millis(5),
+        max: Duration::from_mins(5),
+    };
+    /// For the lab and for tests, where a developer watches a fix take effect.
+    pub const LAB: Self = Self {
+        max: Duration::from_secs(5),
+        ..Self::CLUSTER
+    };
+
+    /// The wait after this many consecutive failures, shortened by a share of up to a fifth: objects that
+    /// failed together, because a webhook was down for example, are not retried together.
+    fn wait(self, failures: u32, share: f64) -> Duration {
+        self.base
+            .saturating_mul(1 << failures.saturating_sub(1).min(16))
+            .min(self.max)
+            .mul_f64(1.0 - share / 5.0)
+    }
+}
 
 /// A work queue; clones share it.
 pub struct Queue<T> {
@@ -123,14 +151,14 @@ impl<T: Hash + Eq + Clone> Queue<T> {
     }
 
     /// Requeues a failed key with a backoff that grows with every consecutive failure.
-    pub fn add_failed(&self, what: T) {
+    pub fn add_failed(&self, what: T, backoff: Backoff) {
         let failures = {
             let mut state = self.shared.state.lock();
             let failures = state.failures.entry(what.clone()).or_insert(0);
             *failures += 1;
             *failures
         };
-        self.add_after(what, backoff(failures));
+        self.add_after(what, backoff.wait(failures, fastrand::f64()));
     }
 
     /// Resets the backoff of a key after a success.
@@ -194,11 +222,47 @@ impl<T: Hash + Eq + Clone> Queue<T> {
     }
 }
 
-/// The backoff after this many consecutive failures.
-fn backoff(failures: u32) -> Duration {
-    BASE_BACKOFF
-        .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(MAX_BACKOFF)
+impl<T: Hash + Eq + Clone + Send + Sync + 'static> Queue<T> {
+    /// Queues the keys that `map` returns for each change of a cache (controller-runtime's
+    /// `EnqueueRequestsFromMapFunc`). The same rules as for [`Cache::on_change`] apply to it.
+    pub fn enqueue_mapped<K, I>(
+        &self,
+        cache: &Cache<K>,
+        map: impl Fn(&Change<K>) -> I + Send + Sync + 'static,
+    ) where
+        K: Kind,
+        I: IntoIterator<Item = T>,
+    {
+        self.enqueue_mapped_after(Duration::ZERO, cache, map);
+    }
+
+    /// Like [`Queue::enqueue_mapped`]; changes within a window cause one reconcile.
+    pub fn enqueue_mapped_after<K, I>(
+        &self,
+        window: Duration,
+        cache: &Cache<K>,
+        map: impl Fn(&Change<K>) -> I + Send + Sync + 'static,
+    ) where
+        K: Kind,
+        I: IntoIterator<Item = T>,
+    {
+        let queue = self.clone();
+        cache.on_change(move |change| {
+            for what in map(change) {
+                queue.add_after(what, window);
+            }
+        });
+    }
+}
+
+impl Queue<Key> {
+    /// Queues each object of a cache that is created, changed or deleted (controller-runtime's
+    /// `EnqueueRequestForObject`).
+    pub fn enqueue_objects<K: Kind>(&self, cache: &Cache<K>) {
+        self.enqueue_mapped(cache, |change| {
+            change.object().map(|object| Key::of(object.meta()))
+        });
+    }
 }
 
 impl<T: Hash + Eq + Clone> State<T> {

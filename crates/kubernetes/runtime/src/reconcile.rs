@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tracing::{Instrument as _, debug, error, field, info_span, warn};
 
 use crate::metrics::Work;
-use crate::{Error, Key, Queue, TRACE_TARGET, WriteFence};
+use crate::{Backoff, Error, Key, Queue, TRACE_TARGET, WriteFence};
 
 /// When to requeue an object after a successful reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub(crate) async fn work<T, C>(
     queue: Queue<T>,
     metrics: Work,
     fence: WriteFence,
+    backoff: Backoff,
     mut stopping: watch::Receiver<bool>,
 ) where
     T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -96,13 +97,13 @@ pub(crate) async fn work<T, C>(
                     metrics.error.inc();
                     warn!(controller = name, object = %what, %error, "reconcile failed; requeueing");
                 }
-                queue.add_failed(what.clone());
+                queue.add_failed(what.clone(), backoff);
             }
             Err(_) => {
                 span.record("error", "panic");
                 metrics.defect.inc();
                 error!(controller = name, object = %what, "reconcile panicked; requeueing");
-                queue.add_failed(what.clone());
+                queue.add_failed(what.clone(), backoff);
             }
         }
         queue.done(&what);

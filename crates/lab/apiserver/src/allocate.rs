@@ -290,13 +290,13 @@ impl<'a> Allocation<'a> {
                 continue;
             }
             if wanted == 0 && self.old.is_none() {
-                let asked = ports(self.service)
+                let requested = ports(self.service)
                     .iter()
                     .find(|port| {
                         number(port, "port") == service_port && number(port, "nodePort") != 0
                     })
                     .map(|port| number(port, "nodePort"));
-                wanted = asked
+                wanted = requested
                     .or_else(|| by_port.get(&service_port).copied())
                     .unwrap_or_default();
             }

@@ -68,7 +68,7 @@ async fn recreate(
     tracing::warn!(key = &*entry.key, "recreating a damaged built-in object");
     let removed = context
         .state
-        .remove_object(resource, entry, resource.husk(entry))
+        .remove_object(resource, entry, resource.placeholder(entry))
         .await;
     if let Err(Refused::Failed(status)) = removed {
         return Err(*status);

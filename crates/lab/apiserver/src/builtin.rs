@@ -16,7 +16,7 @@ mod apps;
 pub(crate) mod autoscaling;
 mod batch;
 mod certificates;
-mod check;
+pub(crate) mod check;
 mod coordination;
 mod core;
 mod diff;
@@ -31,7 +31,7 @@ mod node;
 pub(crate) mod pod_identity;
 mod pod_spec;
 mod policy;
-mod print;
+pub(crate) mod print;
 mod rbac;
 mod resources;
 mod scheduling;
@@ -49,7 +49,7 @@ use machinery::patch::StrategicType;
 use machinery::table::Column;
 use serde_json::Value;
 
-use crate::builtin::entry::Entry;
+use crate::builtin::entry::{Capability, Entry};
 use crate::kind::{Decoded, Findings, Grace, KindInfo, Part, ScalePaths, Strategy, WriteContext};
 use crate::types::{self, Strategic, TypeId};
 
@@ -88,7 +88,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 fn info(entry: &Entry) -> KindInfo {
-    let scale = entry.capabilities.scale.then(|| ScalePaths {
+    let scale = entry.has(Capability::Scale).then(|| ScalePaths {
         spec_replicas: ".spec.replicas".to_owned(),
         status_replicas: ".status.replicas".to_owned(),
         label_selector: Some(".spec.selector".to_owned()),
@@ -96,18 +96,18 @@ fn info(entry: &Entry) -> KindInfo {
     KindInfo {
         gvk: GroupVersionKind::new(entry.group, entry.version, entry.kind),
         plural: entry.plural.to_owned(),
-        singular: entry.singular.to_owned(),
+        singular: entry.kind.to_lowercase(),
         list_kind: format!("{}List", entry.kind),
         short_names: owned(entry.short_names),
         categories: owned(entry.categories),
         namespaced: entry.namespaced,
-        has_generation: entry.capabilities.generation,
-        has_status: entry.capabilities.status,
+        has_generation: entry.has(Capability::Generation),
+        has_status: entry.has(Capability::Status),
         scale,
         deprecation: entry.deprecation.map(str::to_owned),
-        create_on_update: entry.capabilities.create_on_update,
-        unconditional_update: !entry.capabilities.conditional_update,
-        delete_returns_object: entry.capabilities.delete_returns_object,
+        create_on_update: entry.has(Capability::CreateOnUpdate),
+        unconditional_update: !entry.has(Capability::ConditionalUpdate),
+        delete_returns_object: entry.has(Capability::DeleteReturnsObject),
     }
 }
 
@@ -192,10 +192,10 @@ impl Strategy for BuiltinStrategy {
 
     fn reset_fields(&self, part: Part<'_>) -> FieldSet {
         let fields: &[&str] = match part {
-            Part::Status if self.entry.capabilities.status => self.entry.status_resets,
+            Part::Status if self.entry.has(Capability::Status) => self.entry.status_resets,
             Part::Main => match self.entry.main_resets {
                 Some(fields) => fields,
-                None if self.entry.capabilities.status => &["status"],
+                None if self.entry.has(Capability::Status) => &["status"],
                 None => &[],
             },
             Part::Status | Part::Other(_) => &[],
@@ -236,7 +236,12 @@ impl Strategy for BuiltinStrategy {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        (self.entry.cells)(object, now)
+        let converted = self.entry.table_form.map(|convert| convert(object));
+        let object = converted.as_ref().unwrap_or(object);
+        let columns = self.entry.columns.iter();
+        columns
+            .map(|column| column.cell.read(object, now))
+            .collect()
     }
 
     fn grace(&self, object: &Value, requested: Option<i64>) -> Grace {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use machinery::apply::{FieldSet, TypeRef};
-use machinery::field::FieldError;
 use machinery::gvk::{GroupResource, GroupVersionKind};
 use machinery::table::Column;
 use serde_json::Value;
+
+use crate::errors::Errors;
 
 /// The names and fixed properties of a kind in one version.
 #[derive(Debug, Clone)]
@@ -22,58 +23,58 @@ use serde_json::Value;
     clippy::struct_excessive_bools,
     reason = "each is an independent fact about a kind, as upstream's strategies state them"
 )]
-pub struct KindInfo {
+pub(crate) struct KindInfo {
     /// Group, version, kind.
-    pub gvk: GroupVersionKind,
+    pub(crate) gvk: GroupVersionKind,
     /// Plural, the path segment.
-    pub plural: String,
+    pub(crate) plural: String,
     /// Singular.
-    pub singular: String,
+    pub(crate) singular: String,
     /// Kind of the list; usually the kind with the suffix `List`.
-    pub list_kind: String,
+    pub(crate) list_kind: String,
     /// Abbreviations for kubectl.
-    pub short_names: Vec<String>,
+    pub(crate) short_names: Vec<String>,
     /// Groupings for kubectl, such as `all`.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether objects are namespaced.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Whether `metadata.generation` counts changes outside metadata and status.
-    pub has_generation: bool,
+    pub(crate) has_generation: bool,
     /// Whether status is a subresource.
-    pub has_status: bool,
+    pub(crate) has_status: bool,
     /// Paths of the scale subresource, if the kind has one.
-    pub scale: Option<ScalePaths>,
+    pub(crate) scale: Option<ScalePaths>,
     /// Warning for every request of the kind in this version.
-    pub deprecation: Option<String>,
+    pub(crate) deprecation: Option<String>,
     /// PUT of a missing object creates it.
-    pub create_on_update: bool,
+    pub(crate) create_on_update: bool,
     /// PUT without a resourceVersion is accepted.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// DELETE returns the object rather than a `Status`.
-    pub delete_returns_object: bool,
+    pub(crate) delete_returns_object: bool,
 }
 
 impl KindInfo {
     /// Group and plural, as errors name it.
-    pub fn group_resource(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.gvk.group, &self.plural)
     }
 }
 
 /// JSON paths of a scale subresource, such as `.spec.replicas`.
 #[derive(Debug, Clone)]
-pub struct ScalePaths {
+pub(crate) struct ScalePaths {
     /// Desired replicas.
-    pub spec_replicas: String,
+    pub(crate) spec_replicas: String,
     /// Observed replicas.
-    pub status_replicas: String,
+    pub(crate) status_replicas: String,
     /// Label selector in string form; for built-in kinds the path of a `LabelSelector` object.
-    pub label_selector: Option<String>,
+    pub(crate) label_selector: Option<String>,
 }
 
 /// The outcome of a delete for a kind with graceful deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grace {
+pub(crate) enum Grace {
     /// Remove at once.
     Immediate,
     /// Set `deletionTimestamp` this many seconds ahead and wait for a controller to finish it.
@@ -82,7 +83,7 @@ pub enum Grace {
 
 /// The part of an object that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// The object itself.
     Main,
     /// `/status`.
@@ -93,44 +94,35 @@ pub enum Part<'a> {
 
 /// Time and user of a write; hooks take nothing from the environment.
 #[derive(Debug, Clone, Copy)]
-pub struct WriteContext<'a> {
+pub(crate) struct WriteContext<'a> {
     /// Time of the write.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// User of the write.
-    pub user: &'a str,
+    pub(crate) user: &'a str,
 }
 
 /// The result of decoding a JSON or YAML body.
 #[derive(Debug, Default)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// The object, without unknown fields and with values in canonical form.
-    pub object: Value,
+    pub(crate) object: Value,
     /// Paths of dropped fields, in the order of the strict decoding error.
-    pub unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
     /// Other warnings.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Findings of a validation: errors stop the write, warnings do not.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// Errors.
-    pub errors: Vec<FieldError>,
+    pub(crate) errors: Errors,
     /// Warnings.
-    pub warnings: Vec<String>,
-}
-
-impl From<Vec<FieldError>> for Findings {
-    fn from(errors: Vec<FieldError>) -> Self {
-        Self {
-            errors,
-            warnings: Vec::new(),
-        }
-    }
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The behaviour of a kind. Everything is a pure function of its arguments.
-pub trait Strategy: Send + Sync {
+pub(crate) trait Strategy: Send + Sync {
     /// Checks types, drops unknown fields, canonicalises values (quantities, times, zero values
     /// that Go omits). The error is the Go decoder's text without the prefix `X in version "v1"
     /// cannot be handled as a X: `. Metadata is handled as well.

@@ -12,12 +12,10 @@
 //! It has no dependency on its users: no controllers, no nodes.
 
 pub mod auth;
-pub mod kind;
 pub mod kubeconfig;
 pub mod pki;
 pub mod serve;
 pub mod store;
-pub mod types;
 
 mod admission;
 mod allocate;
@@ -26,8 +24,10 @@ mod builtin;
 mod custom;
 mod discovery;
 mod dispatch;
+mod errors;
 mod expiry;
 mod health;
+mod kind;
 mod negotiate;
 mod openapi;
 mod private;
@@ -40,6 +40,7 @@ mod restore;
 mod server;
 mod start;
 mod subresources;
+mod types;
 mod virtual_kinds;
 
 pub use health::GIT_VERSION;

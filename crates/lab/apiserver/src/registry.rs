@@ -11,7 +11,7 @@ use crate::subresources;
 
 /// All resources served at one time.
 #[derive(Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     resources: HashMap<(String, String, String), Arc<Resource>>,
     groups: BTreeMap<String, Group>,
     pub(crate) aggregated_core: OnceLock<Bytes>,
@@ -21,24 +21,24 @@ pub struct Snapshot {
 
 /// The versions of a group and their resources.
 #[derive(Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Whether the group is built in rather than defined by CRDs.
-    pub builtin: bool,
+    pub(crate) builtin: bool,
     /// Resources by version, the preferred version first.
-    pub versions: Vec<Version>,
+    pub(crate) versions: Vec<Version>,
 }
 
 /// One version of a group.
-pub struct Version {
+pub(crate) struct Version {
     /// Name, such as `v1`.
-    pub name: String,
+    pub(crate) name: String,
     /// Resources in the order they were registered.
-    pub resources: Vec<Arc<Resource>>,
+    pub(crate) resources: Vec<Arc<Resource>>,
 }
 
 impl Snapshot {
     /// Indexes resources; the order within a version is kept.
-    pub fn new(resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
+    pub(crate) fn new(resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         let mut snapshot = Self::default();
         for resource in resources {
             let gvk = &resource.info.gvk;
@@ -81,13 +81,18 @@ impl Snapshot {
     }
 
     /// The resource of a path.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// The resource of a kind.
-    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn find_kind(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Option<&Arc<Resource>> {
         let version = self
             .group(group)?
             .versions
@@ -100,42 +105,42 @@ impl Snapshot {
     }
 
     /// A group by name.
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.groups.get(name)
     }
 
     /// All resources, by group.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let versions = self.groups.values().flat_map(|group| &group.versions);
         versions.flat_map(|version| &version.resources)
     }
 
     /// All groups, by name.
-    pub fn groups(&self) -> &BTreeMap<String, Group> {
+    pub(crate) fn groups(&self) -> &BTreeMap<String, Group> {
         &self.groups
     }
 }
 
 /// The served resources: built-in ones, and those of the current CRDs.
-pub struct Registry {
+pub(crate) struct Registry {
     builtin: Vec<Arc<Resource>>,
     current: ArcSwap<Snapshot>,
 }
 
 impl Registry {
     /// A registry of built-in resources.
-    pub fn new(builtin: Vec<Arc<Resource>>) -> Self {
+    pub(crate) fn new(builtin: Vec<Arc<Resource>>) -> Self {
         let current = ArcSwap::from_pointee(Snapshot::new(builtin.iter().cloned()));
         Self { builtin, current }
     }
 
     /// The resources served now.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
     /// Replaces the custom resources.
-    pub fn set_custom(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
+    pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
         let all = self.builtin.iter().cloned().chain(custom);
         self.current.store(Arc::new(Snapshot::new(all)));
     }

@@ -22,7 +22,7 @@ pub(crate) use events::EventView;
 pub(crate) use template::Template;
 
 /// Conversion between stored objects and the requested version.
-pub trait Conversion: Send + Sync {
+pub(crate) trait Conversion: Send + Sync {
     /// Whether stored objects can be sent unchanged.
     fn is_identity(&self) -> bool;
     /// A mark for the output of [`write_stored`](Self::write_stored), if that can be sent unchanged
@@ -43,25 +43,25 @@ pub trait Conversion: Send + Sync {
 
 /// Properties of custom resources beyond built-in kinds.
 #[derive(Debug, Clone, Default)]
-pub struct CustomTraits {
+pub(crate) struct CustomTraits {
     /// The CRD is being deleted: no objects are created.
-    pub terminating: bool,
+    pub(crate) terminating: bool,
     /// The CRD.
-    pub definition: Arc<Value>,
+    pub(crate) definition: Arc<Value>,
 }
 
 /// A served resource.
-pub struct Resource {
+pub(crate) struct Resource {
     /// Names and properties.
-    pub info: KindInfo,
+    pub(crate) info: KindInfo,
     /// Behaviour.
-    pub strategy: Arc<dyn Strategy>,
+    pub(crate) strategy: Arc<dyn Strategy>,
     /// Version handling.
-    pub conversion: Arc<dyn Conversion>,
+    pub(crate) conversion: Arc<dyn Conversion>,
     /// Key prefix of the collection, ending in a slash.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// `Some` for custom resources.
-    pub custom: Option<CustomTraits>,
+    pub(crate) custom: Option<CustomTraits>,
 }
 
 impl Resource {
@@ -77,7 +77,7 @@ impl Resource {
 
     /// The fields of a stored built-in object after its type, closing brace included; `None` for
     /// custom resources, whose items keep their type.
-    pub fn without_type<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn without_type<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         if self.custom.is_some() {
             None
         } else {
@@ -86,7 +86,7 @@ impl Resource {
     }
 
     /// Key of an object; `namespace` is empty for cluster-scoped kinds.
-    pub fn key(&self, namespace: &str, name: &str) -> String {
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         if self.info.namespaced {
             format!("{}{namespace}/{name}", self.prefix)
         } else {
@@ -95,7 +95,7 @@ impl Resource {
     }
 
     /// Prefix of the objects of a namespace, or of all when `namespace` is empty.
-    pub fn collection(&self, namespace: &str) -> String {
+    pub(crate) fn collection(&self, namespace: &str) -> String {
         if self.info.namespaced && !namespace.is_empty() {
             format!("{}{namespace}/", self.prefix)
         } else {
@@ -104,24 +104,24 @@ impl Resource {
     }
 
     /// Group and plural.
-    pub fn group_resource(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         self.info.group_resource()
     }
 
     /// `apiVersion` of the version served.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         self.info.gvk.api_version()
     }
 
     /// Whether the stored bytes of an entry can be sent unchanged.
-    pub fn is_verbatim(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_verbatim(&self, entry: &Entry) -> bool {
         let form = self.conversion.form();
         self.conversion.is_identity() || form.is_some() && entry.form == form
     }
 
     /// The error for an object with a damaged record, if it is one. The reason is kube-apiserver's
     /// for objects it cannot decode from etcd.
-    pub fn damage(entry: &Entry) -> Option<Status> {
+    pub(crate) fn damage(entry: &Entry) -> Option<Status> {
         let reason = entry.damage()?;
         let message = format!(
             "the stored object {:?} is damaged: {reason}; delete it, or stop the server and restore the store file",
@@ -132,7 +132,7 @@ impl Resource {
 
     /// A damaged object without its content: the type, and the name from its key. Watchers get it
     /// when the object is deleted.
-    pub fn husk(&self, entry: &Entry) -> Value {
+    pub(crate) fn placeholder(&self, entry: &Entry) -> Value {
         let below = entry.key.strip_prefix(&self.prefix).unwrap_or_default();
         let mut object = serde_json::json!({
             "kind": self.info.gvk.kind,
@@ -150,7 +150,7 @@ impl Resource {
     }
 
     /// The object of an entry in the served version.
-    pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
+    pub(crate) fn read(&self, entry: &Entry) -> Result<Value, Status> {
         if let Some(status) = Self::damage(entry) {
             return Err(status);
         }
@@ -165,13 +165,13 @@ impl Resource {
     }
 
     /// A stored object in the served version.
-    pub fn serve(&self, object: Value) -> Value {
+    pub(crate) fn serve(&self, object: Value) -> Value {
         self.conversion.read_stored(object)
     }
 
     /// The error for an invalid object. It names the internal kind; for events there is only that
     /// of the core group.
-    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
+    pub(crate) fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
         let gvk = &self.info.gvk;
         let group = match gvk.group.as_str() {
             "events.k8s.io" if self.custom.is_none() => "",
@@ -181,7 +181,7 @@ impl Resource {
     }
 
     /// The error for a missing object.
-    pub fn not_found(&self, name: &str) -> Status {
+    pub(crate) fn not_found(&self, name: &str) -> Status {
         Status::not_found(&self.group_resource(), name)
     }
 
@@ -192,7 +192,7 @@ impl Resource {
     }
 
     /// The value of a field for selectors.
-    pub fn field_of(&self, object: &Value, field: &str) -> Option<String> {
+    pub(crate) fn field_of(&self, object: &Value, field: &str) -> Option<String> {
         match field {
             "metadata.name" => Some(meta::name(object).to_owned()),
             "metadata.namespace" => Some(meta::namespace(object).to_owned()),
@@ -201,14 +201,14 @@ impl Resource {
     }
 
     /// Whether a field selector may use the field.
-    pub fn is_selectable(&self, field: &str) -> bool {
+    pub(crate) fn is_selectable(&self, field: &str) -> bool {
         field == "metadata.name"
             || (field == "metadata.namespace" && self.info.namespaced)
             || self.strategy.is_selectable(field)
     }
 
     /// Name of an object in messages: its name, or its generateName when it has none yet.
-    pub fn display_name(object: &Value) -> Cow<'_, str> {
+    pub(crate) fn display_name(object: &Value) -> Cow<'_, str> {
         let name = meta::name(object);
         Cow::Borrowed(if name.is_empty() {
             meta::generate_name_base(object)

@@ -49,7 +49,7 @@ pub struct State {
     /// Objects.
     pub store: Store,
     /// Served resources.
-    pub registry: Registry,
+    pub(crate) registry: Registry,
     /// Authentication.
     pub authenticator: Authenticator,
     /// Authorization.
@@ -354,12 +354,12 @@ fn request_timeout(verb: Verb, text: &str) -> Result<Duration, Status> {
     if text.is_empty() || verb == Verb::Watch {
         return Ok(most);
     }
-    let asked = machinery::time::parse_duration(text).map_err(|error| {
+    let requested = machinery::time::parse_duration(text).map_err(|error| {
         Status::bad_request(format!(
             "invalid timeout specified in the request URL - {error}"
         ))
     })?;
-    Ok(Duration::try_from(asked)
+    Ok(Duration::try_from(requested)
         .ok()
         .filter(|duration| !duration.is_zero())
         .map_or(most, |duration| duration.min(most)))

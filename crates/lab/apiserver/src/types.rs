@@ -35,10 +35,12 @@ mod settle;
 mod strategic;
 mod table;
 
-pub use json::{DecodedJson, decode_json};
-pub use merge::{merge_schema, merge_type};
-pub use openapi::{DocumentResource, openapi_common_models, openapi_document, openapi_paths};
-pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf, unknown_protobuf_kind};
-pub use settle::settle;
-pub use strategic::Strategic;
-pub use table::{Field, ListType, Patch, Scalar, Shape, Struct, Table, Type, TypeId, table};
+pub(crate) use json::decode_json;
+pub(crate) use merge::{merge_schema, merge_type};
+pub(crate) use openapi::{
+    DocumentResource, openapi_common_models, openapi_document, openapi_paths,
+};
+pub(crate) use protobuf::{decode_protobuf, unknown_protobuf_kind};
+pub(crate) use settle::settle;
+pub(crate) use strategic::Strategic;
+pub(crate) use table::{TypeId, table};

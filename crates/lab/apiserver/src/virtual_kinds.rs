@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::admission::{self, Attributes, Operation, Options, Target};
 use crate::dispatch::no_such_method;
-use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
+use crate::negotiate::Representation;
 use crate::request::{ResourcePath, Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
@@ -180,20 +180,7 @@ fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
             "the object provided is unrecognized (must be of type {kind}): {why}"
         ))
     };
-    let mut object = match content.media_type.as_str() {
-        JSON => {
-            json::decode(&content.bytes)
-                .map_err(|error| refuse(error.to_string()))?
-                .value
-        }
-        YAML => {
-            json::decode_yaml(&content.bytes)
-                .map_err(|error| refuse(error.to_string()))?
-                .value
-        }
-        PROTOBUF => types::decode_protobuf(&content.bytes, None).map_err(refuse)?,
-        _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
-    };
+    let mut object = content.document(refuse)?;
     let given = object
         .get("kind")
         .and_then(Value::as_str)

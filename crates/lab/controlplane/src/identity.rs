@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use runtime::{Key, Manager, Queue};
+use runtime::{Error, Key, Manager, Next, Queue, Writer};
+
+use crate::object::{name, namespace};
 
 /// Namespaces processed concurrently.
 const WORKERS: usize = 5;
@@ -19,45 +21,31 @@ pub async fn start(manager: &Manager, root_ca: &str) {
     let maps = manager.cache::<ConfigMap>();
     let account_queue = Queue::<Key>::new();
     let map_queue = Queue::<Key>::new();
-    namespaces.on_change({
-        let queues = [account_queue.clone(), map_queue.clone()];
-        move |change| {
-            if let Some(namespace) = change.new.as_ref().filter(|one| is_active(one)) {
-                for queue in &queues {
-                    queue.add(Key::of(&namespace.metadata));
-                }
-            }
-        }
+    for queue in [&account_queue, &map_queue] {
+        queue.enqueue_mapped(&namespaces, |change| {
+            let active = change.new.as_ref().filter(|one| is_active(one));
+            active.map(|one| Key::of(&one.metadata))
+        });
+    }
+    account_queue.enqueue_mapped(&accounts, |change| {
+        let gone = change.old.as_ref().filter(|_| change.new.is_none());
+        gone.map(|account| namespace_of(&account.metadata))
     });
-    accounts.on_change({
-        let queue = account_queue.clone();
-        move |change| {
-            if let (Some(old), None) = (&change.old, &change.new) {
-                queue.add(namespace_of(&old.metadata));
-            }
-        }
-    });
-    maps.on_change({
-        let queue = map_queue.clone();
-        move |change| {
-            if let Some(map) = change.object()
-                && map.metadata.name.as_deref() == Some(certificate::NAME)
-            {
-                queue.add(namespace_of(&map.metadata));
-            }
-        }
+    map_queue.enqueue_mapped(&maps, |change| {
+        let map = change.object()?;
+        (name(&map.metadata) == certificate::NAME).then(|| namespace_of(&map.metadata))
     });
     namespaces.synced().await;
     accounts.synced().await;
     maps.synced().await;
     let accounts = account::Accounts {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&accounts),
         namespaces: namespaces.clone(),
         known: accounts,
     };
     manager.start(accounts, &account_queue, WORKERS);
     let certificates = certificate::Certificates {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&maps),
         namespaces,
         maps,
         root_ca: Arc::from(root_ca),
@@ -72,21 +60,13 @@ fn is_active(namespace: &Namespace) -> bool {
 }
 
 fn namespace_of(meta: &ObjectMeta) -> Key {
-    Key::new("", meta.namespace.clone().unwrap_or_default())
+    Key::new("", namespace(meta))
 }
 
-/// `None` if the creation failed because the namespace is terminating or gone.
-fn unless_terminating<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+/// A write that failed because the namespace is terminating or gone is not repeated.
+fn unless_terminating<T>(written: Result<T, Error>) -> Result<Next, Error> {
     match written {
-        Ok(written) => Ok(Some(written)),
-        Err(kube::Error::Api(status)) if status.code == 404 || is_terminating(&status) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) if !error.is_not_found() && !error.is_namespace_terminating() => Err(error),
+        _ => Ok(Next::Wait),
     }
-}
-
-fn is_terminating(status: &kube::core::Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "NamespaceTerminating")
 }

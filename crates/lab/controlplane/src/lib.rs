@@ -24,6 +24,8 @@ pub mod storage;
 pub mod workloads;
 
 mod discovery;
+mod object;
+mod pod;
 
 use runtime::Manager;
 

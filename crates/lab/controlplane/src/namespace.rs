@@ -13,10 +13,11 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
-use runtime::{Absent, Cache, Change, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use tracing::debug;
 
 use crate::discovery::Kinds;
+use crate::object::{self, namespace};
 use conditions::Findings;
 use content::Content;
 
@@ -38,35 +39,25 @@ pub async fn start(manager: &Manager) {
     let namespaces = manager.cache::<Namespace>();
     let pods = manager.cache::<Pod>();
     let queue = Queue::<Key>::new();
-    namespaces.on_change({
-        let queue = queue.clone();
-        move |change: &Change<Namespace>| {
-            if let Some(namespace) = change.new.as_ref().filter(|one| is_deleting(one)) {
-                queue.add_after(Key::of(&namespace.metadata), CREATION_GRACE);
-            }
-        }
+    queue.enqueue_mapped_after(CREATION_GRACE, &namespaces, |change| {
+        let deleting = change.new.as_ref().filter(|one| is_deleting(one));
+        deleting.map(|one| Key::of(&one.metadata))
     });
-    pods.on_change({
-        let (queue, namespaces) = (queue.clone(), namespaces.clone());
-        move |change: &Change<Pod>| {
-            let (Some(pod), None) = (&change.old, &change.new) else {
-                return;
-            };
-            let key = Key::new("", pod.metadata.namespace.clone().unwrap_or_default());
-            if namespaces.find(&key).is_some_and(|one| is_deleting(&one)) {
-                queue.add_after(key, POD_CHECK_DELAY);
-            }
-        }
+    let known = namespaces.clone();
+    queue.enqueue_mapped_after(POD_CHECK_DELAY, &pods, move |change| {
+        let gone = change.old.as_ref().filter(|_| change.new.is_none())?;
+        let key = Key::new("", namespace(&gone.metadata));
+        let deleting = known.find(&key).is_some_and(|one| is_deleting(&one));
+        deleting.then_some(key)
     });
     namespaces.synced().await;
     pods.synced().await;
-    let controller = Finaliser {
-        api: Api::all(manager.client()),
+    let controller = Finalizer {
+        writer: Writer::cluster(manager.client()).shown_by(&namespaces),
         content: Content {
             client: manager.client(),
             pods,
         },
-        namespaces,
     };
     manager.start(controller, &queue, WORKERS);
 }
@@ -89,27 +80,25 @@ fn finalizers(namespace: &Namespace) -> &[String] {
         .unwrap_or_default()
 }
 
-struct Finaliser {
-    api: Api<Namespace>,
+struct Finalizer {
+    writer: Writer<Namespace>,
     content: Content,
-    namespaces: Cache<Namespace>,
 }
 
-impl Reconcile for Finaliser {
+impl Reconcile for Finalizer {
     fn name(&self) -> &'static str {
         "namespace"
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let found = self.api.get(&key.name).await.not_found_as_none();
-        let found = found.map_err(Error::api(format!("get namespace {key}")))?;
+        let found = self.writer.get(key).await?;
         let Some(mut namespace) = found.filter(is_deleting) else {
             return Ok(Next::Wait);
         };
         let status = namespace.status.get_or_insert_default();
         if status.phase.as_deref() != Some("Terminating") {
             status.phase = Some("Terminating".to_owned());
-            namespace = self.write_status(&namespace).await?;
+            namespace = self.writer.put_status(&namespace).await?;
         }
         if finalizers(&namespace).is_empty() {
             return Ok(Next::Wait);
@@ -125,18 +114,18 @@ impl Reconcile for Finaliser {
             let since = content::age(&namespace.metadata, Timestamp::now());
             return Ok(Next::After(next_look(estimate, since)));
         }
-        self.finalise(namespace).await?;
+        self.finalize(namespace).await?;
         Ok(Next::Wait)
     }
 }
 
-impl Finaliser {
+impl Finalizer {
     /// Deletes the content of a namespace; returns an estimate for the rest.
     async fn empty(&self, namespace: &Namespace, findings: &mut Findings) -> Duration {
         let kinds = match Kinds::discover(self.content.client.clone()).await {
             Ok(kinds) => kinds,
             Err(error) => {
-                findings.undiscovered(content::message(&error));
+                findings.undiscovered(Error::api("discovery")(error).message());
                 return Duration::ZERO;
             }
         };
@@ -180,24 +169,13 @@ impl Finaliser {
         if !changed {
             return Ok(namespace);
         }
-        self.write_status(&namespace).await
-    }
-
-    async fn write_status(&self, namespace: &Namespace) -> Result<Namespace, Error> {
-        let name = namespace.metadata.name.as_deref().unwrap_or_default();
-        let written = self
-            .api
-            .replace_status(name, &PostParams::default(), namespace)
-            .await
-            .map_err(Error::api(format!("update the status of namespace {name}")))?;
-        self.namespaces.saw(&written).await;
-        Ok(written)
+        self.writer.put_status(&namespace).await
     }
 
     /// Removes the finalizer; without finalizers the API server deletes the namespace.
-    async fn finalise(&self, mut namespace: Namespace) -> Result<(), Error> {
+    async fn finalize(&self, mut namespace: Namespace) -> Result<(), Error> {
         namespace.status = None::<NamespaceStatus>;
-        let name = namespace.metadata.name.clone().unwrap_or_default();
+        let name = object::name(&namespace.metadata).to_owned();
         let spec = namespace.spec.get_or_insert_default();
         let mut rest = spec.finalizers.take().unwrap_or_default();
         rest.retain(|finalizer| finalizer != FINALIZER);
@@ -205,7 +183,7 @@ impl Finaliser {
         rest.dedup();
         debug!(namespace = name, remaining = ?rest, "empty");
         spec.finalizers = Some(rest);
-        self.api
+        Api::<Namespace>::all(self.content.client.clone())
             .replace_subresource("finalize", &name, &PostParams::default(), &namespace)
             .await
             .not_found_as_none()

@@ -24,8 +24,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use runtime::{Cache, Change, Index, Key, Manager, Queue};
+use runtime::{Cache, Change, Index, Key, Manager, Queue, Writer};
 
+use crate::object::{label, name, namespace};
+use crate::pod::node_name;
 use controllers::{EndpointsController, MirrorController, SliceController};
 
 /// Batch window of pod changes: without it a rollout of a thousand pods would be a thousand writes
@@ -43,6 +45,7 @@ struct Caches {
     endpoints: Cache<Endpoints>,
     slices: Cache<EndpointSlice>,
     slices_by_service: Index<EndpointSlice>,
+    slice_writer: Writer<EndpointSlice>,
 }
 
 /// The queues of the three controllers, keyed by service.
@@ -69,22 +72,19 @@ pub async fn start(manager: &Manager) {
         caches.endpoints.synced(),
         caches.slices.synced(),
     );
-    let client = manager.client();
-    let slices = SliceController::new(
-        client.clone(),
-        caches.clone(),
-        manager.events("endpoint-slice-controller"),
-    );
-    let endpoints = EndpointsController::new(
-        client.clone(),
-        caches.clone(),
-        manager.events("endpoint-controller"),
-    );
-    let mirror = MirrorController::new(
-        client,
+    let slices = SliceController {
+        caches: caches.clone(),
+        events: manager.events("endpoint-slice-controller"),
+    };
+    let endpoints = EndpointsController {
+        writer: Writer::namespaced(manager.client()).shown_by(&caches.endpoints),
+        caches: caches.clone(),
+        events: manager.events("endpoint-controller"),
+    };
+    let mirror = MirrorController {
         caches,
-        manager.events("endpoint-slice-mirroring-controller"),
-    );
+        events: manager.events("endpoint-slice-mirroring-controller"),
+    };
     manager.start(slices, &queues.slices, WORKERS);
     manager.start(endpoints, &queues.endpoints, WORKERS);
     manager.start(mirror, &queues.mirror, WORKERS);
@@ -101,11 +101,10 @@ impl Caches {
             nodes: manager.cache(),
             endpoints: manager.cache(),
             slices_by_service: slices.index(|slice| {
-                slice_service(slice)
-                    .map(|key| key.to_string())
-                    .into_iter()
-                    .collect()
+                let service = slice_service(slice).map(|key| key.to_string());
+                service.into_iter().collect()
             }),
+            slice_writer: Writer::namespaced(manager.client()).shown_by(&slices),
             slices,
         }
     }
@@ -139,29 +138,25 @@ fn term(namespace: &str, key: &str, value: &str) -> String {
 }
 
 fn label_terms(pod: &Pod) -> Vec<String> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.iter().flatten();
     labels
-        .map(|(key, value)| term(namespace, key, value))
+        .map(|(key, value)| term(namespace(&pod.metadata), key, value))
         .collect()
 }
 
 fn slice_service(slice: &EndpointSlice) -> Option<Key> {
-    let name = slice.metadata.labels.as_ref()?.get(slices::SERVICE_NAME)?;
+    let name = label(&slice.metadata, slices::SERVICE_NAME)?;
     Some(Key::new(slice.metadata.namespace.clone()?, name))
 }
 
 fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
-    let to = queues.clone();
-    caches.services.on_change(move |change| {
-        if let Some(service) = change.object() {
-            let key = Key::of(&service.metadata);
-            to.slices.add(key.clone());
-            to.endpoints.add(key.clone());
-            to.mirror.add(key);
-        }
-    });
-
+    for queue in [&queues.slices, &queues.endpoints, &queues.mirror] {
+        queue.enqueue_objects(&caches.services);
+    }
+    for queue in [&queues.endpoints, &queues.mirror] {
+        queue.enqueue_objects(&caches.endpoints);
+    }
+    // Of all changes those of pods are the most: their services are looked up once for both queues.
     let (services, to) = (caches.services.clone(), queues.clone());
     caches.pods.on_change(move |change| {
         if !backends::concerns_services(change) {
@@ -175,37 +170,21 @@ fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
 
     // A pod can be observed before its node: its endpoint needs the node's zone. The services of
     // such pods are enqueued when the node appears.
-    let pods_by_node = manager.cache::<Pod>().index(|pod| {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        node.into_iter().collect()
-    });
-    let (services, to) = (caches.services.clone(), queues.slices.clone());
-    caches.nodes.on_change(move |change| {
-        if change.old.is_some() {
-            return;
-        }
-        let name = change
-            .new
-            .as_ref()
-            .and_then(|node| node.metadata.name.clone());
-        for pod in pods_by_node.find(name.as_deref().unwrap_or_default()) {
-            let arrived = Change {
-                old: None,
-                new: Some(pod),
-            };
-            for key in services_of(&services, &arrived) {
-                to.add_after(key, BATCH_WINDOW);
-            }
-        }
-    });
-
-    let to = queues.clone();
-    caches.endpoints.on_change(move |change| {
-        if let Some(endpoints) = change.object() {
-            let key = Key::of(&endpoints.metadata);
-            to.endpoints.add(key.clone());
-            to.mirror.add(key);
-        }
+    let pods_by_node = manager
+        .cache::<Pod>()
+        .index(|pod| node_name(pod).map(str::to_owned).into_iter().collect());
+    let services = caches.services.clone();
+    let slices = &queues.slices;
+    slices.enqueue_mapped_after(BATCH_WINDOW, &caches.nodes, move |change| {
+        let node = change.new.as_ref().filter(|_| change.old.is_none());
+        let pods = node.map(|node| pods_by_node.find(name(&node.metadata)));
+        let arrived = |pod| Change {
+            old: None,
+            new: Some(pod),
+        };
+        let pods = pods.unwrap_or_default().into_iter();
+        let keys = pods.flat_map(|pod| services_of(&services, &arrived(pod)));
+        keys.collect::<Vec<_>>()
     });
 
     let to = queues.clone();
@@ -225,21 +204,14 @@ fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
 
 /// The services that select, or selected, a pod.
 fn services_of(services: &Cache<Service>, change: &Change<Pod>) -> Vec<Key> {
-    let Some(namespace) = change
-        .object()
-        .and_then(|pod| pod.metadata.namespace.clone())
-    else {
+    let Some(pod) = change.object() else {
         return Vec::new();
     };
-    let mut found: Vec<Key> = services
-        .in_namespace(&namespace)
-        .iter()
-        .filter(|service| {
-            backends::selector(service)
-                .is_some_and(|selector| change.sides().any(|pod| backends::selects(selector, pod)))
-        })
-        .map(|service| Key::of(&service.metadata))
-        .collect();
-    found.dedup();
-    found
+    let selects = |service: &&Arc<Service>| {
+        backends::selector(service)
+            .is_some_and(|selector| change.sides().any(|pod| backends::selects(selector, pod)))
+    };
+    let services = services.in_namespace(namespace(&pod.metadata));
+    let selecting = services.iter().filter(selects);
+    selecting.map(|it| Key::of(&it.metadata)).collect()
 }

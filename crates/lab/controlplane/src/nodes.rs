@@ -14,15 +14,17 @@ mod evictor;
 mod garbage;
 mod health;
 mod lifecycle;
-mod pods;
 mod taints;
 mod zones;
 
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use runtime::{Cache, Index, Manager};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
+use runtime::{Absent as _, Cache, Error, Index, Key, Manager, Writer};
+use serde_json::{Value, json};
+
+use crate::pod::node_name;
 
 /// Timeouts of the node controllers.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,18 @@ struct Caches {
     leases: Cache<Lease>,
     pods: Cache<Pod>,
     pods_by_node: Index<Pod>,
+    pod_writer: Writer<Pod>,
+}
+
+impl Caches {
+    /// Sets status fields of this very pod on behalf of its kubelet; returns whether it still exists.
+    /// No cache waits: the next change of the pod is an event of its own.
+    async fn set_pod_status(&self, pod: &Pod, status: Value) -> Result<bool, Error> {
+        let patch = json!({ "metadata": { "uid": pod.metadata.uid }, "status": status });
+        let key = Key::of(&pod.metadata);
+        let patched = self.pod_writer.merge_status(&key, &patch).await;
+        Ok(patched.not_found_as_none()?.is_some())
+    }
 }
 
 /// Starts the node controllers.
@@ -76,6 +90,7 @@ pub async fn start_with(manager: &Manager, timing: Timing) {
         nodes: manager.cache(),
         leases: manager.cache(),
         pods_by_node: pods.index(|pod| node_name(pod).map(str::to_owned).into_iter().collect()),
+        pod_writer: Writer::namespaced(manager.client()),
         pods,
     };
     tokio::join!(
@@ -88,22 +103,19 @@ pub async fn start_with(manager: &Manager, timing: Timing) {
     garbage::start(manager, caches, timing);
 }
 
-/// The node of a pod.
-fn node_name(pod: &Pod) -> Option<&str> {
-    let name = pod.spec.as_ref()?.node_name.as_deref();
-    name.filter(|name| !name.is_empty())
-}
-
 /// A condition of a node.
-fn condition<'a>(
-    node: &'a Node,
-    type_: &str,
-) -> Option<&'a k8s_openapi::api::core::v1::NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == type_)
+fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
+    let mut conditions = node.status.as_ref()?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_)
 }
 
 /// The status of a node's `Ready` condition; `None` if it never reported.
 fn readiness(node: &Node) -> Option<&str> {
     condition(node, "Ready").map(|ready| ready.status.as_str())
+}
+
+/// The taints of a node.
+fn taints(node: &Node) -> &[Taint] {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    taints.unwrap_or_default()
 }

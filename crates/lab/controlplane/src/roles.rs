@@ -3,13 +3,11 @@
 mod aggregate;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
 use parking_lot::Mutex;
-use runtime::{Absent, Cache, Change, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 
 /// Field manager of the rules.
@@ -22,33 +20,26 @@ pub async fn start(manager: &Manager) {
     let roles = manager.cache::<ClusterRole>();
     let queue = Queue::<Key>::new();
     // Any role may be part of any aggregate, and aggregates are few: all are enqueued.
-    let aggregates = Arc::new(Mutex::new(BTreeSet::new()));
-    roles.on_change({
-        let queue = queue.clone();
-        move |change: &Change<ClusterRole>| {
-            let mut aggregates = aggregates.lock();
-            if let Some(role) = change.object() {
-                let key = Key::of(&role.metadata);
-                match &change.new {
-                    Some(role) if role.aggregation_rule.is_some() => aggregates.insert(key),
-                    _ => aggregates.remove(&key),
-                };
-            }
-            for key in aggregates.iter() {
-                queue.add(key.clone());
-            }
+    let aggregates = Mutex::new(BTreeSet::new());
+    queue.enqueue_mapped(&roles, move |change| {
+        let mut aggregates = aggregates.lock();
+        if let Some(role) = change.object() {
+            let key = Key::of(&role.metadata);
+            match &change.new {
+                Some(role) if role.aggregation_rule.is_some() => aggregates.insert(key),
+                _ => aggregates.remove(&key),
+            };
         }
+        aggregates.clone()
     });
     roles.synced().await;
-    let controller = Aggregation {
-        api: Api::all(manager.client()),
-        roles,
-    };
-    manager.start(controller, &queue, WORKERS);
+    let api = Api::all(manager.client());
+    let writer = Writer::new(api, FIELD_MANAGER).shown_by(&roles);
+    manager.start(Aggregation { writer, roles }, &queue, WORKERS);
 }
 
 struct Aggregation {
-    api: Api<ClusterRole>,
+    writer: Writer<ClusterRole>,
     roles: Cache<ClusterRole>,
 }
 
@@ -74,16 +65,8 @@ impl Reconcile for Aggregation {
         if !rules.is_empty() {
             patch["rules"] = json!(rules);
         }
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = self
-            .api
-            .patch(&key.name, &params, &Patch::Apply(&patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("apply cluster role {key}")))?;
-        if let Some(written) = written {
-            self.roles.saw(&written).await;
-        }
+        let written = self.writer.apply(key, &patch).await;
+        written.not_found_as_none()?;
         Ok(Next::Wait)
     }
 }

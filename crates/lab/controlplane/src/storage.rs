@@ -18,10 +18,14 @@ mod matching;
 mod protection;
 mod volumes;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+};
 use k8s_openapi::api::storage::v1::StorageClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use runtime::{Cache, Index, Key, Manager, Queue};
+use runtime::{Cache, Index, Key, Manager, Queue, Writer};
+
+use crate::object::{annotation, name, namespace};
+use crate::pod::node_name;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -45,6 +49,8 @@ struct Caches {
     nodes: Cache<Node>,
     pods: Cache<Pod>,
     pods_by_claim: Index<Pod>,
+    claim_writer: Writer<PersistentVolumeClaim>,
+    volume_writer: Writer<PersistentVolume>,
 }
 
 /// Starts the storage controllers.
@@ -70,8 +76,10 @@ impl Caches {
         let volumes = manager.cache::<PersistentVolume>();
         let pods = manager.cache::<Pod>();
         Self {
+            claim_writer: Writer::namespaced(manager.client()).shown_by(&claims),
+            volume_writer: Writer::cluster(manager.client()).shown_by(&volumes),
             claims_by_need: claims.index(|claim| {
-                vec![volume_of(claim).map_or_else(|| of_class(&claim_class(claim)), of_volume)]
+                vec![volume_of(claim).map_or_else(|| of_class(claim_class(claim)), of_volume)]
             }),
             claims,
             volumes_by_use: volumes.index(|volume| {
@@ -133,33 +141,21 @@ fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
     });
 
     // A new class, or a new default class, enqueues the claims that may wait for it.
-    let (all, to_claims) = (caches.claims.clone(), claims.clone());
-    caches.classes.on_change(move |change| {
-        if change.new.is_none() {
-            return;
-        }
-        for claim in all.list() {
-            if volume_of(&claim).is_none() {
-                to_claims.add(Key::of(&claim.metadata));
-            }
-        }
+    let all = caches.claims.clone();
+    claims.enqueue_mapped(&caches.classes, move |change| {
+        let mut waiting = all.list();
+        waiting.retain(|claim| change.new.is_some() && volume_of(claim).is_none());
+        waiting
+            .iter()
+            .map(|claim| Key::of(&claim.metadata))
+            .collect::<Vec<_>>()
     });
-
-    let to_claims = claims.clone();
-    caches.pods.on_change(move |change| {
-        let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        if change.old.as_deref().map(node) == change.new.as_deref().map(node) {
-            return;
-        }
-        for claim in change.object().iter().flat_map(|pod| claims_of(pod)) {
-            to_claims.add(claim);
-        }
+    claims.enqueue_mapped(&caches.pods, |change| {
+        let node = |pod: &Pod| node_name(pod).map(str::to_owned);
+        let moved = change.old.as_deref().map(node) != change.new.as_deref().map(node);
+        let pod = change.object().filter(|_| moved);
+        pod.map(|pod| claims_of(pod)).unwrap_or_default()
     });
-}
-
-fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    let annotations = meta.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
 }
 
 /// The volume a claim references.
@@ -170,10 +166,11 @@ fn volume_of(claim: &PersistentVolumeClaim) -> Option<&str> {
 
 /// The claim a volume references.
 fn claim_of(volume: &PersistentVolume) -> Option<Key> {
-    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    let claim = claim_ref(volume)?;
+    let (namespace, name) = (claim.namespace.clone(), claim.name.clone());
     Some(Key::new(
-        claim.namespace.clone().unwrap_or_default(),
-        claim.name.clone().unwrap_or_default(),
+        namespace.unwrap_or_default(),
+        name.unwrap_or_default(),
     ))
 }
 
@@ -183,8 +180,8 @@ fn asked_class(claim: &PersistentVolumeClaim) -> Option<&str> {
         .or_else(|| claim.spec.as_ref()?.storage_class_name.as_deref())
 }
 
-fn claim_class(claim: &PersistentVolumeClaim) -> String {
-    asked_class(claim).unwrap_or_default().to_owned()
+fn claim_class(claim: &PersistentVolumeClaim) -> &str {
+    asked_class(claim).unwrap_or_default()
 }
 
 fn volume_class(volume: &PersistentVolume) -> &str {
@@ -195,20 +192,34 @@ fn volume_class(volume: &PersistentVolume) -> &str {
 
 /// The claims a pod references, and those created for it.
 fn claims_of(pod: &Pod) -> Vec<Key> {
-    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let volumes = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.volumes.iter().flatten());
-    volumes
-        .filter_map(
-            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(claim), _) => Some(claim.claim_name.clone()),
-                (None, Some(_)) => Some(format!("{name}-{}", volume.name)),
-                (None, None) => None,
-            },
-        )
-        .map(|claim| Key::new(namespace.clone(), claim))
+    let meta = &pod.metadata;
+    volumes_of(pod)
+        .filter_map(|volume| match &volume.persistent_volume_claim {
+            Some(claim) => Some(claim.claim_name.clone()),
+            None => volume
+                .ephemeral
+                .as_ref()
+                .map(|_| ephemeral_name(pod, volume)),
+        })
+        .map(|claim| Key::new(namespace(meta), claim))
         .collect()
+}
+
+fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// The name of the claim of an ephemeral volume.
+fn ephemeral_name(pod: &Pod, volume: &Volume) -> String {
+    format!("{}-{}", name(&pod.metadata), volume.name)
+}
+
+/// The claim that a volume is bound to, or reserved for.
+fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
+    volume.spec.as_ref()?.claim_ref.as_ref()
+}
+
+fn volume_phase(volume: &PersistentVolume) -> Option<&str> {
+    volume.status.as_ref()?.phase.as_deref()
 }

@@ -4,13 +4,16 @@
 mod drain;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use runtime::{Absent, Error};
+use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
 
 use crate::model::{Fleet, Pool, expand};
-use crate::names::{ARCH, CPU, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, annotation_is_true};
+use crate::names::{
+    ARCH, CPU, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, annotation, annotation_is_true, label,
+    name_of,
+};
 use crate::operators::MachineConfigPool;
 use crate::operators::names::DEGRADE;
 
@@ -42,25 +45,15 @@ pub struct NodeLine {
 
 impl NodeLine {
     fn of(node: &Node) -> Self {
-        let label = |name: &str| node.metadata.labels.as_ref()?.get(name).cloned();
+        let label = |key: &str| label(&node.metadata, key).map(str::to_owned);
         let os = label(OS).unwrap_or_default();
-        let cpu = node
-            .metadata
-            .labels
-            .iter()
-            .flatten()
-            .find_map(|(key, _)| key.strip_prefix("host-model-cpu.node.kubevirt.io/"));
-        let conditions = node
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.as_ref());
+        let mut labels = node.metadata.labels.iter().flatten();
+        let cpu = labels.find_map(|(key, _)| key.strip_prefix("host-model-cpu.node.kubevirt.io/"));
+        let status = node.status.iter();
+        let mut conditions = status.flat_map(|status| status.conditions.iter().flatten());
         Self {
-            name: node.metadata.name.clone().unwrap_or_default(),
-            pool: node
-                .metadata
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(POOL).cloned()),
+            name: name_of(&node.metadata).to_owned(),
+            pool: annotation(&node.metadata, POOL).map(str::to_owned),
             os: match label(WINDOWS_BUILD) {
                 Some(build) => format!("{os} {build}"),
                 None => os,
@@ -70,10 +63,7 @@ impl NodeLine {
             simulated: annotation_is_true(&node.metadata, SIMULATED),
             failed: annotation_is_true(&node.metadata, FAILED),
             schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
-            ready: conditions
-                .into_iter()
-                .flatten()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            ready: conditions.any(|it| it.type_ == "Ready" && it.status == "True"),
         }
     }
 }
@@ -94,14 +84,10 @@ pub async fn add(client: &Client, pool: Pool) -> Result<Vec<String>, Error> {
     let fleet = fleet
         .checked()
         .map_err(|error| Error::Invalid(error.to_string()))?;
-    let mut added = Vec::new();
+    let (mut added, writer) = (Vec::new(), Writer::cluster(client.clone()));
     for node in expand(&fleet) {
-        let name = node.metadata.name.clone().unwrap_or_default();
-        match api(client).create(&PostParams::default(), &node).await {
-            Ok(_) => added.push(name),
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(Error::api(format!("create node {name}"))(error)),
-        }
+        let created = writer.create_if_absent(&node).await?;
+        added.extend(created.and_then(|node: Node| node.metadata.name));
     }
     if added.is_empty() {
         return Err(Error::Invalid(format!(
@@ -117,11 +103,8 @@ pub async fn add(client: &Client, pool: Pool) -> Result<Vec<String>, Error> {
 pub async fn add_copies(client: &Client, like: &str, names: &[String]) -> Result<(), Error> {
     let model = simulated(client, like).await?;
     for name in names {
-        let node = copy(&model, name);
-        api(client)
-            .create(&PostParams::default(), &node)
-            .await
-            .map_err(Error::api(format!("create node {name}")))?;
+        let writer = Writer::cluster(client.clone());
+        writer.create(&copy(&model, name)).await?;
     }
     Ok(())
 }
@@ -163,19 +146,8 @@ fn copy(model: &Node, name: &str) -> Node {
 pub async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     let node = simulated(client, name).await?;
     cordon(client, name).await?;
-    let options = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: node.metadata.uid,
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    api(client)
-        .delete(name, &options)
-        .await
-        .not_found_as_none()
-        .map(drop)
-        .map_err(Error::api(format!("delete node {name}")))
+    let writer = Writer::<Node>::cluster(client.clone());
+    writer.delete(&node.metadata).await.map(drop)
 }
 
 /// Marks a node unschedulable.
@@ -191,49 +163,33 @@ pub async fn uncordon(client: &Client, name: &str) -> Result<(), Error> {
 /// Stops the kubelet of a simulated node: no heartbeats, and its pods no longer change.
 pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
-    let annotations = json!({ FAILED: "true" });
-    patch(
-        client,
-        name,
-        json!({ "metadata": { "annotations": annotations } }),
-    )
-    .await
+    annotate(client, name, &json!({ FAILED: "true" })).await
 }
 
 /// Restarts the kubelet of a failed node, and lets a degraded node apply its machine configuration
 /// again.
 pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
-    let annotations = json!({ FAILED: null, DEGRADE: null });
-    patch(
-        client,
-        name,
-        json!({ "metadata": { "annotations": annotations } }),
-    )
-    .await
+    annotate(client, name, &json!({ FAILED: null, DEGRADE: null })).await
 }
 
 /// Makes a simulated node fail to apply its machine configuration, with this message as the reason.
 pub async fn degrade(client: &Client, name: &str, message: &str) -> Result<(), Error> {
     simulated(client, name).await?;
-    let annotations = json!({ DEGRADE: message });
-    patch(
-        client,
-        name,
-        json!({ "metadata": { "annotations": annotations } }),
-    )
-    .await
+    annotate(client, name, &json!({ DEGRADE: message })).await
 }
 
 /// Pauses or resumes the rollout of machine configuration to a pool.
 pub async fn pause(client: &Client, pool: &str, paused: bool) -> Result<(), Error> {
-    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    let pools = Writer::<MachineConfigPool>::cluster(client.clone());
     let change = json!({ "spec": { "paused": paused } });
-    pools
-        .patch(pool, &PatchParams::default(), &Patch::Merge(change))
-        .await
-        .map(drop)
-        .map_err(Error::api(format!("patch machine config pool {pool}")))
+    let patched = pools.merge(&Key::new("", pool), &change).await;
+    patched.map(drop)
+}
+
+async fn annotate(client: &Client, name: &str, annotations: &Value) -> Result<(), Error> {
+    let change = json!({ "metadata": { "annotations": annotations } });
+    patch(client, name, change).await
 }
 
 fn api(client: &Client) -> Api<Node> {

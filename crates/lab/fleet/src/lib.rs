@@ -25,6 +25,7 @@ pub mod operators;
 mod pace;
 pub mod registry;
 mod scheduler;
+mod schema;
 pub mod storage;
 
 use std::net::SocketAddr;

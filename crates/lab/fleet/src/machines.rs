@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kube::api::{DynamicObject, PostParams};
-use kube::{Api, Client};
-use runtime::{Error, Key};
+use kube::Client;
+use kube::api::DynamicObject;
+use runtime::{Error, Key, Writer};
 
 use crate::memory::CreatedNames;
 use crate::model::{Fleet, Machine};
@@ -22,6 +22,7 @@ pub(crate) async fn register(client: &Client, fleet: &Fleet) -> Result<(), Error
     let mut memory = CreatedNames::read(client, ENTRY).await?;
     let before = memory.known.len();
     let mut namespaces = BTreeSet::new();
+    let writer = Writer::dynamic(client.clone(), &virtual_machine());
     for object in fleet.virtual_machines.iter().flat_map(Machine::objects) {
         let machine: DynamicObject = serde_json::from_value(object)
             .map_err(|error| Error::Invalid(format!("virtual machine of the fleet: {error}")))?;
@@ -32,14 +33,7 @@ pub(crate) async fn register(client: &Client, fleet: &Fleet) -> Result<(), Error
         if namespaces.insert(key.namespace.clone()) {
             operators::namespace(client, &key.namespace).await?;
         }
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), &key.namespace, &virtual_machine());
-        match api.create(&PostParams::default(), &machine).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            made => {
-                made.map_err(Error::api(format!("create virtual machine {key}")))?;
-            }
-        }
+        writer.create_if_absent(&machine).await?;
     }
     if memory.known.len() == before {
         return Ok(());

@@ -3,12 +3,11 @@
 //! They are stored in the cluster: an object that the user deleted does not come back at the next
 //! start, and objects added to the file are created.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use runtime::Error;
+use kube::Client;
+use runtime::{Error, Key, Writer};
 use serde_json::json;
 
 /// Namespace of the ConfigMap.
@@ -18,7 +17,7 @@ const NAME: &str = "medley-fleet";
 
 /// Names created for one kind of object: a key of the ConfigMap, with one name per line.
 pub(crate) struct CreatedNames {
-    api: Api<ConfigMap>,
+    writer: Writer<ConfigMap>,
     entry: &'static str,
     there: bool,
     /// Names created so far.
@@ -28,48 +27,38 @@ pub(crate) struct CreatedNames {
 impl CreatedNames {
     /// Reads the names from the ConfigMap.
     pub(crate) async fn read(client: &Client, entry: &'static str) -> Result<Self, Error> {
-        let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-        let found = api
-            .get_opt(NAME)
-            .await
-            .map_err(Error::api(format!("get config map {NAMESPACE}/{NAME}")))?;
+        let writer = Writer::<ConfigMap>::namespaced(client.clone());
+        let found = writer.get(&Key::new(NAMESPACE, NAME)).await?;
+        let there = found.is_some();
+        let text = found.and_then(|map| map.data?.remove(entry));
+        let known = text
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect();
         Ok(Self {
-            api,
+            writer,
             entry,
-            there: found.is_some(),
-            known: names(found.as_ref(), entry),
+            there,
+            known,
         })
     }
 
     /// Stores the names in the ConfigMap.
     pub(crate) async fn write(&self) -> Result<(), Error> {
         let text = self.known.iter().cloned().collect::<Vec<_>>().join("\n");
-        let written = if self.there {
-            let patch = json!({ "data": { self.entry: text } });
-            self.api
-                .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
-                .await
-        } else {
-            let map = ConfigMap {
-                metadata: ObjectMeta {
-                    name: Some(NAME.into()),
-                    ..ObjectMeta::default()
-                },
-                data: Some([(self.entry.to_owned(), text)].into()),
-                ..ConfigMap::default()
-            };
-            self.api.create(&PostParams::default(), &map).await
+        let data: BTreeMap<_, _> = [(self.entry.to_owned(), text)].into();
+        if self.there {
+            let patch = json!({ "data": data });
+            let key = Key::new(NAMESPACE, NAME);
+            return self.writer.merge(&key, &patch).await.map(drop);
+        }
+        let mut map = ConfigMap {
+            data: Some(data),
+            ..ConfigMap::default()
         };
-        written.map(drop).map_err(Error::api(format!(
-            "record the created names in config map {NAMESPACE}/{NAME}"
-        )))
+        map.metadata.name = Some(NAME.to_owned());
+        map.metadata.namespace = Some(NAMESPACE.to_owned());
+        self.writer.create(&map).await.map(drop)
     }
-}
-
-fn names(map: Option<&ConfigMap>, entry: &str) -> BTreeSet<String> {
-    let text = map
-        .and_then(|map| map.data.as_ref()?.get(entry))
-        .map(String::as_str)
-        .unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
 }

@@ -1,5 +1,7 @@
 //! The annotations and labels the fleet reads and writes.
 
+use kube::api::ObjectMeta;
+
 /// `"true"` on nodes whose kubelet the fleet simulates.
 pub const SIMULATED: &str = "fleet.medley.dev/simulated";
 /// `"true"` on nodes whose simulated kubelet has failed.
@@ -30,10 +32,27 @@ pub(crate) const REGION: &str = "topology.kubernetes.io/region";
 pub(crate) const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 pub(crate) const ROLE: &str = "node-role.kubernetes.io/";
 
+/// The name of an object; empty if it is generated.
+pub(crate) fn name_of(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+/// The namespace of an object; empty for cluster-scoped ones.
+pub(crate) fn namespace_of(meta: &ObjectMeta) -> &str {
+    meta.namespace.as_deref().unwrap_or_default()
+}
+
+/// A label of an object.
+pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// An annotation of an object.
+pub(crate) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
 /// Whether the annotation is set to `true`.
-pub(crate) fn annotation_is_true(meta: &kube::api::ObjectMeta, name: &str) -> bool {
-    meta.annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(name))
-        .is_some_and(|value| value == "true")
+pub(crate) fn annotation_is_true(meta: &ObjectMeta, key: &str) -> bool {
+    annotation(meta, key) == Some("true")
 }

@@ -13,18 +13,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
-use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::hash;
 use crate::model::{Fleet, complete};
-use crate::names::{FAILED, SIMULATED, annotation_is_true};
+use crate::names::{FAILED, SIMULATED, annotation_is_true, name_of};
 use address::Addresses;
 
 /// Workers that write nodes: few, because heartbeats can wait and pods should not.
@@ -39,26 +39,20 @@ pub(crate) async fn start(
     let nodes = manager.cache::<Node>();
     let queue: Queue<Key> = Queue::new();
     let addresses = Arc::new(Mutex::new(Addresses::default()));
-    nodes.on_change({
-        let (queue, addresses) = (queue.clone(), Arc::clone(&addresses));
-        move |change| {
-            let mut addresses = addresses.lock();
-            match (&change.old, &change.new) {
-                (Some(old), None) => addresses.release(old),
-                (_, Some(new)) => addresses.learn(new),
-                (None, None) => {}
-            }
-            if let Some(node) = change.object() {
-                queue.add(Key::of(&node.metadata));
-            }
-        }
+    let known = Arc::clone(&addresses);
+    nodes.on_change(move |change| match (&change.old, &change.new) {
+        (Some(old), None) => known.lock().release(old),
+        (_, Some(new)) => known.lock().learn(new),
+        (None, None) => {}
     });
+    queue.enqueue_objects(&nodes);
     nodes.synced().await;
     if let Some(fleet) = fleet {
         register::register(client, &nodes, &addresses, fleet).await?;
     }
     let keeper = NodeController {
-        client: client.clone(),
+        writer: Writer::cluster(client.clone()).shown_by(&nodes),
+        leases: Writer::namespaced(client.clone()),
         nodes,
         addresses,
         renewed: Mutex::default(),
@@ -76,7 +70,8 @@ pub(crate) fn is_alive(node: &Node) -> bool {
 
 /// Keeps simulated nodes complete, ready, and their leases renewed.
 struct NodeController {
-    client: Client,
+    writer: Writer<Node>,
+    leases: Writer<Lease>,
     nodes: Cache<Node>,
     addresses: Arc<Mutex<Addresses>>,
     /// Time of the last lease renewal, by node.
@@ -97,23 +92,20 @@ impl Reconcile for NodeController {
         let now = Timestamp::now();
         let report_every = heartbeat::report_every(self.nodes.len());
         if let Some(wanted) = status::refreshed(&node, now, report_every) {
-            self.write_status(&node, &wanted).await?;
+            let patch = json!({ "metadata": { "uid": node.metadata.uid }, "status": wanted });
+            let written = self.writer.merge_status(key, &patch).await;
+            written.not_found_as_none()?;
         }
         self.renew(&node).await
     }
 }
 
 impl NodeController {
-    fn api(&self) -> Api<Node> {
-        Api::all(self.client.clone())
-    }
-
     /// Sets the labels and addresses that every node has.
     async fn complete_node(&self, node: Arc<Node>) -> Result<Arc<Node>, Error> {
-        let name = node.metadata.name.clone().unwrap_or_default();
         let mut whole = Node::clone(&node);
         complete(&mut whole);
-        let index = self.addresses.lock().assign(&name)?;
+        let index = self.addresses.lock().assign(name_of(&node.metadata))?;
         address::place(&mut whole, index);
         if whole.metadata.labels == node.metadata.labels && whole.spec == node.spec {
             return Ok(node);
@@ -123,33 +115,14 @@ impl NodeController {
             "metadata": { "labels": whole.metadata.labels },
             "spec": { "podCIDR": spec.pod_cidr, "podCIDRs": spec.pod_cidrs },
         });
-        let written = self
-            .api()
-            .patch(&name, &PatchParams::default(), &Patch::Strategic(patch))
-            .await
-            .map_err(Error::api(format!("patch node {name}")))?;
-        self.nodes.saw(&written).await;
-        Ok(Arc::new(written))
-    }
-
-    async fn write_status(&self, node: &Node, wanted: &serde_json::Value) -> Result<(), Error> {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let patch = json!({ "metadata": { "uid": node.metadata.uid }, "status": wanted });
-        let written = self
-            .api()
-            .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch status of node {name}")))?;
-        if let Some(written) = written {
-            self.nodes.saw(&written).await;
-        }
-        Ok(())
+        let key = Key::of(&node.metadata);
+        let written = self.writer.strategic_merge(&key, &patch).await;
+        written.map(Arc::new)
     }
 
     /// Renews the lease of a node if it is due, and returns when the next renewal is due.
     async fn renew(&self, node: &Node) -> Result<Next, Error> {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let name = name_of(&node.metadata);
         let every = heartbeat::renew_every(self.nodes.len());
         let last = self.renewed.lock().get(name).copied();
         if let Some(left) = last.and_then(|last| every.checked_sub(last.elapsed()))
@@ -157,7 +130,7 @@ impl NodeController {
         {
             return Ok(Next::After(left));
         }
-        heartbeat::renew(&self.client, node, every).await?;
+        heartbeat::renew(&self.leases, node, every).await?;
         self.renewed.lock().insert(name.to_owned(), Instant::now());
         // The second interval is jittered, so that nodes registered together do not renew at the
         // same time.

@@ -109,12 +109,12 @@ enum Message {
 /// The result of a write.
 struct Done {
     uid: String,
-    step: Step,
+    step: SchedulingStep,
     result: Result<(), Error>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SchedulingStep {
     Supply,
     Displace,
     Bind,
@@ -363,7 +363,7 @@ impl Actor {
                 let result = write::supply(&client, &placement.node, &placement.supplies).await;
                 Done {
                     uid,
-                    step: Step::Supply,
+                    step: SchedulingStep::Supply,
                     result,
                 }
             });
@@ -396,7 +396,7 @@ impl Actor {
             let result = write::preempt_pods(&client, &pod, &node, &victims).await;
             Done {
                 uid: pod.uid.clone(),
-                step: Step::Displace,
+                step: SchedulingStep::Displace,
                 result,
             }
         });
@@ -413,7 +413,7 @@ impl Actor {
             let result = write::bind(&client, &pod, &node).await;
             Done {
                 uid: pod.uid.clone(),
-                step: Step::Bind,
+                step: SchedulingStep::Bind,
                 result,
             }
         });
@@ -424,17 +424,17 @@ impl Actor {
             return;
         };
         match (done.step, done.result) {
-            (Step::Report | Step::Displace, Ok(())) => {}
-            (Step::Report, Err(error)) => {
+            (SchedulingStep::Report | SchedulingStep::Displace, Ok(())) => {}
+            (SchedulingStep::Report, Err(error)) => {
                 debug!(%error, "cannot write the pod condition");
             }
-            (Step::Supply, Ok(())) => {
+            (SchedulingStep::Supply, Ok(())) => {
                 if let Some(in_flight) = self.in_flight.get_mut(&done.uid) {
                     in_flight.until = Some(Instant::now() + BIND_TIMEOUT);
                 }
                 self.bind_supplied_pods();
             }
-            (Step::Bind, Ok(())) => {
+            (SchedulingStep::Bind, Ok(())) => {
                 if let Some(in_flight) = self.in_flight.remove(&done.uid) {
                     // Other pods may wait for this one because of pod affinity.
                     self.waiting.changed(ChangeKind::PodCame, Instant::now());
@@ -447,7 +447,10 @@ impl Actor {
                     }
                 }
             }
-            (Step::Supply | Step::Displace | Step::Bind, Err(error)) => {
+            (
+                SchedulingStep::Supply | SchedulingStep::Displace | SchedulingStep::Bind,
+                Err(error),
+            ) => {
                 debug!(%error, "cannot carry out a scheduling decision; retrying");
                 self.revert(&done.uid);
             }
@@ -558,7 +561,7 @@ impl Actor {
             let result = write::unscheduled(&client, &key, &uid, reason, &message, since).await;
             Done {
                 uid,
-                step: Step::Report,
+                step: SchedulingStep::Report,
                 result,
             }
         });

@@ -19,10 +19,12 @@ mod reclaimer;
 mod resizer;
 pub mod snapshots;
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
-use runtime::{Cache, Error, Index, Manager};
+use runtime::{Cache, Error, Index, Manager, Writer};
 
 use crate::pace::Pace;
 pub use names::DRIVER;
@@ -54,11 +56,22 @@ struct Caches {
     snapshot_classes: Cache<VolumeSnapshotClass>,
 }
 
-/// State shared by the controllers.
+impl Caches {
+    /// The volume that a claim is bound to.
+    fn volume_of(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
+        let name = claim.spec.as_ref()?.volume_name.as_deref()?;
+        self.volumes.get("", name)
+    }
+}
+
+/// State shared by the controllers. Each writer returns once the cache shows the write.
 #[derive(Clone)]
 struct Context {
-    client: Client,
     caches: Caches,
+    claims: Writer<PersistentVolumeClaim>,
+    volumes: Writer<PersistentVolume>,
+    snapshots: Writer<VolumeSnapshot>,
+    contents: Writer<VolumeSnapshotContent>,
     pace: Pace,
 }
 
@@ -92,8 +105,12 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         caches.contents.synced(),
         caches.snapshot_classes.synced(),
     );
+    let client = || options.client.clone();
     let context = Context {
-        client: options.client,
+        claims: Writer::namespaced(client()).shown_by(&caches.claims),
+        volumes: Writer::cluster(client()).shown_by(&caches.volumes),
+        snapshots: Writer::namespaced(client()).shown_by(&caches.snapshots),
+        contents: Writer::cluster(client()).shown_by(&caches.contents),
         caches,
         pace: Pace::new(options.speed),
     };

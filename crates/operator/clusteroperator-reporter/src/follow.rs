@@ -2,19 +2,20 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::openshift::ClusterOperator;
-use futures::future::Either;
-use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt as _};
+use futures::FutureExt as _;
+use futures::future::{self, BoxFuture};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
 use kube::core::Selector;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
+use runtime::{Cache, Kind};
+use tokio::sync::Notify;
 
 use crate::rollout::Rollout;
 use crate::status::State;
@@ -142,48 +143,65 @@ impl Follow {
                     continue;
                 }
             };
-            let mut changes = self.changes(&selector);
-            loop {
-                let seen = self.once().await;
-                let failed = seen.is_err();
-                notify(seen);
-                if failed {
-                    tokio::time::sleep(RETRY_DELAY).await;
-                    break;
-                }
-                // A timeout is a resync.
-                let _ = tokio::time::timeout(RESYNC_INTERVAL, changes.next()).await;
-                tokio::time::sleep(BATCH_WINDOW).await;
-                while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
+            let changed = Arc::new(Notify::new());
+            let passes = self.passes(&changed, &mut notify);
+            tokio::select! {
+                () = passes => {}
+                // Reflectors reconnect by themselves and do not end.
+                _ = future::join_all(self.reflectors(&selector, &changed)) => {}
             }
         }
     }
 
-    fn changes(&self, selector: &Selector) -> BoxStream<'static, ()> {
+    /// Runs passes until one fails.
+    async fn passes(&self, changed: &Notify, notify: &mut impl FnMut(Result<Seen, FollowError>)) {
+        loop {
+            let seen = self.once().await;
+            let failed = seen.is_err();
+            notify(seen);
+            if failed {
+                return tokio::time::sleep(RETRY_DELAY).await;
+            }
+            // A timeout is a resync.
+            let _ = tokio::time::timeout(RESYNC_INTERVAL, changed.notified()).await;
+            tokio::time::sleep(BATCH_WINDOW).await;
+            let _ = changed.notified().now_or_never();
+        }
+    }
+
+    /// Watches of everything that a pass reads.
+    fn reflectors(
+        &self,
+        selector: &Selector,
+        changed: &Arc<Notify>,
+    ) -> [BoxFuture<'static, ()>; 3] {
         let Workload {
             kind,
             namespace,
             name,
         } = &self.workload;
-        let named =
-            |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let client = || self.client.clone();
         let workload = match kind {
-            WorkloadKind::Deployment => Either::Left(follow::<Deployment>(
-                Api::namespaced(self.client.clone(), namespace),
-                named(name),
-            )),
-            WorkloadKind::DaemonSet => Either::Right(follow::<DaemonSet>(
-                Api::namespaced(self.client.clone(), namespace),
-                named(name),
-            )),
+            WorkloadKind::Deployment => {
+                let api: Api<Deployment> = Api::namespaced(client(), namespace);
+                reflector(Cache::follow_named(api, name), changed)
+            }
+            WorkloadKind::DaemonSet => {
+                let api: Api<DaemonSet> = Api::namespaced(client(), namespace);
+                reflector(Cache::follow_named(api, name), changed)
+            }
         };
-        let pods = follow::<Pod>(
-            Api::namespaced(self.client.clone(), namespace),
-            watcher::Config::default().labels_from(selector),
-        );
-        let operator =
-            follow::<ClusterOperator>(Api::all(self.client.clone()), named(self.reporter.name()));
-        stream::select_all([workload.boxed(), pods.boxed(), operator.boxed()]).boxed()
+        let pods: Api<Pod> = Api::namespaced(client(), namespace);
+        // Only that pods change matters here: a pass reads them.
+        let trim = |pod: &mut Pod| (pod.spec, pod.status) = (None, None);
+        let pods = Cache::follow_labelled(pods, &selector.to_string(), trim);
+        let operators: Api<ClusterOperator> = Api::all(client());
+        let operator = Cache::follow_named(operators, self.reporter.name());
+        [
+            workload,
+            reflector(pods, changed),
+            reflector(operator, changed),
+        ]
     }
 
     async fn read(&self) -> Result<WorkloadState, FollowError> {
@@ -249,15 +267,12 @@ async fn select(pods: &Api<Pod>, selector: &Selector) -> Result<Vec<Pod>, kube::
     Ok(pods.list(&params).await?.items)
 }
 
-/// Yields on every change, and after an interruption of the watch.
-fn follow<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = ()> + Send + 'static
-where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + fmt::Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + 'static,
-{
-    watcher(api, config).default_backoff().map(|_| ())
+/// The reflector of a cache, which notifies of every change.
+fn reflector<K: Kind>(
+    (cache, reflector): (Cache<K>, impl Future<Output = ()> + Send + 'static),
+    changed: &Arc<Notify>,
+) -> BoxFuture<'static, ()> {
+    let changed = Arc::clone(changed);
+    cache.on_change(move |_| changed.notify_one());
+    reflector.boxed()
 }

@@ -84,6 +84,8 @@ fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
+// The crate is a library for other operators, so it writes with kube alone: Medley's runtime, whose Writer the
+// controllers use, would bring its caches, metrics and leader election along.
 impl Reporter {
     /// Writes to the ClusterOperator of this name, and creates it if it does not exist.
     pub fn new(client: Client, name: impl Into<String>) -> Self {

@@ -15,26 +15,25 @@ mod repair;
 mod report;
 mod reviews;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::kubevirt::{VirtualMachineInstance, labels, phases};
+use api::kubevirt::{VirtualMachineInstance, labels};
 use cluster_view::cpu::{CpuView, ViewChange};
 use cpu_models::instance::{is_ours, recorded};
-use cpu_models::launcher;
-use cpu_models::names::HOST_MODEL;
+use cpu_models::launcher::instance_name;
 use cpu_models::report::notices;
-use cpu_models::{Machine, Policy, Review, Running, Survey, review};
+use cpu_models::running::{carry, has_host_model, is_alive, placed};
+use cpu_models::{Policy, Review, Survey, review};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use runtime::{Cache, Error, Events, Index, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 use tracing::info;
 
-use report::Report;
+pub(crate) use report::Report;
 use reviews::{Before, VmReviews};
 
 /// Name of the controller in logs, events and managed fields.
@@ -73,12 +72,14 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let watch = CpuView::start(manager);
     watch.synced().await;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let (registration, following) = Cache::follow_named(registrations, api::cpu::WEBHOOK);
-    manager.spawn(following);
+    let registration = manager.watch(Cache::follow_named(registrations, api::cpu::WEBHOOK));
     registration.synced().await;
     let pods = Api::all(client.clone());
-    let (launchers, following) = Cache::follow_labelled(pods, labels::CREATED_BY, trim_launcher);
-    manager.spawn(following);
+    let launchers = manager.watch(Cache::follow_labelled(
+        pods,
+        labels::CREATED_BY,
+        trim_launcher,
+    ));
     launchers.synced().await;
     let controller = CpuModelController {
         client,
@@ -103,11 +104,6 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let queue = controller.queue.clone();
     manager.start(controller, &queue, WORKERS);
     Ok(())
-}
-
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
 }
 
 /// Enqueues work when nodes, settings, instances, launchers or the webhook registration change.
@@ -203,10 +199,8 @@ fn created_by(pod: &Pod) -> Vec<String> {
 
 /// The instance that owns a launcher.
 fn instance_of(pod: &Pod) -> Option<Key> {
-    let kind = VirtualMachineInstance::kind(&());
-    let mut owners = pod.owner_references().iter();
-    let owner = owners.find(|owner| owner.kind == kind)?;
-    Some(Key::new(pod.namespace().unwrap_or_default(), &owner.name))
+    let name = instance_name(pod)?;
+    Some(Key::new(pod.namespace().unwrap_or_default(), name))
 }
 
 struct CpuModelController {
@@ -243,29 +237,27 @@ impl CpuModelController {
     async fn instance(&self, key: &Key) -> Result<Next, Error> {
         self.queue.add_after(Work::Status, STATUS_BATCH_WINDOW);
         let found = self.instances.find(key);
-        let Some(instance) = found.filter(|found| is_ours(found) && is_alive(found)) else {
+        let found = found.filter(|it| it.metadata.deletion_timestamp.is_none());
+        let Some(instance) = found.filter(|it| is_ours(it) && is_alive(it)) else {
             self.reviews.forget(key);
             self.report.forget(key);
             return Ok(Next::Wait);
         };
-        let Some(model) = recorded(&instance) else {
+        if recorded(&instance).is_none() {
             self.reviews.set_pending(key);
             self.report.forget(key);
             return self.repair(key, &instance).await;
-        };
-        let carried = match model {
-            HOST_MODEL => self.carried(&instance),
-            _ => BTreeMap::new(),
-        };
+        }
         let settings = self.watch.settings();
-        let running = Arc::new(Running {
-            machine: Machine::of_instance(&instance, &settings.node_selector),
-            node: instance.node_name().unwrap_or_default().to_owned(),
-            recorded: Some(model.to_owned()),
-            carried,
-        });
+        let mut running = placed(&instance, &settings);
+        if has_host_model(&running) {
+            carry(&mut running, &self.pods(&instance));
+        }
         let review = review(&self.watch.index(), &settings.policy, &running);
-        match self.reviews.set_reviewed(key, running, review.clone()) {
+        let before = self
+            .reviews
+            .set_reviewed(key, running.into(), review.clone());
+        match before {
             // Unchanged since before the restart: the event was emitted then, and the status shows the state.
             Before::Unknown => {}
             Before::Pending => self.emit_events(&instance, None, &review),
@@ -325,16 +317,6 @@ impl CpuModelController {
         }
     }
 
-    /// Node selector entries that the pod carries from an earlier migration: the model of the first host.
-    fn carried(&self, instance: &VirtualMachineInstance) -> BTreeMap<String, String> {
-        let node = instance.node_name();
-        let pods = self.pods(instance);
-        let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
-        let mut here = specs.filter(|spec| spec.node_name.as_deref() == node);
-        let selector = here.next().and_then(|spec| spec.node_selector.clone());
-        launcher::carried(&selector.unwrap_or_default())
-    }
-
     /// The launchers of an instance.
     fn pods(&self, instance: &VirtualMachineInstance) -> Vec<Arc<Pod>> {
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
@@ -343,10 +325,4 @@ impl CpuModelController {
         pods.retain(|pod| pod.metadata.namespace == instance.metadata.namespace);
         pods
     }
-}
-
-/// Whether an instance is running or may still start.
-fn is_alive(instance: &VirtualMachineInstance) -> bool {
-    instance.metadata.deletion_timestamp.is_none()
-        && ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
 }

@@ -18,6 +18,7 @@ pub mod history;
 pub mod preview;
 mod remediation;
 mod report;
+mod target;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,18 +29,17 @@ use ::governance::decide::{
 use ::governance::{Profile, Registry, Snapshot, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
 use jiff::Timestamp;
-use kube::api::{NotUsed, Object, Patch, PatchParams};
+use kube::api::{NotUsed, Object};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{
-    Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue, Reconcile,
+    Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue, Reconcile, Writer,
 };
-use serde_json::Value;
 use tracing::warn;
 
 use approvals::Approvals;
 use history::History;
-use report::Report;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events, metrics and managed fields.
 pub const COMPONENT: &str = "medley-governance";
@@ -126,11 +126,6 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
     manager.start(controller, &queue, 4);
     Ok(())
-}
-
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
 }
 
 /// Enqueues a VirtPlatformConfig when the object itself, a kind its profile uses, or the approval webhook changes.
@@ -377,26 +372,12 @@ impl GovernanceController {
             self.report.report_decision(config, &decision);
             return Ok(Some(Arc::clone(config)));
         }
-        let name = config.name_any();
+        let resource = ApiResource::erase::<VirtPlatformConfig>(&());
+        let api: Api<PatchedMeta> = Api::all_with(self.client.clone(), &resource);
+        let writer = Writer::of_kind(api, &resource.kind, COMPONENT).shown_by(&self.configs);
         let patch = status_patch(config, &decision.status);
-        let patch = serde_json::from_value(Value::Array(patch))
-            .map_err(|error| Error::Invalid(format!("patching the status of {name}: {error}")))?;
-        let api: Api<PatchedMeta> = Api::all_with(
-            self.client.clone(),
-            &ApiResource::erase::<VirtPlatformConfig>(&()),
-        );
-        let params = PatchParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PatchParams::default()
-        };
-        let patched = api
-            .patch_status(&name, &params, &Patch::Json::<()>(patch))
-            .await
-            .map_err(Error::api(format!(
-                "writing the status of VirtPlatformConfig {name}"
-            )))?;
+        let patched = writer.json_patch_status(&config.metadata, patch).await?;
         self.report.report_decision(config, &decision);
-        self.configs.saw(&patched).await;
         let written = self.configs.find(&Key::of(&config.metadata));
         Ok(written.filter(|written| written.resource_version() == patched.resource_version()))
     }

@@ -253,7 +253,7 @@ impl Health {
             return text(StatusCode::OK, (log.get)() + "\n");
         }
         let body = Limited::new(request.into_body(), MAX_LOG_FILTER_BYTES).collect();
-        let body = match tokio::time::timeout(serving::PATIENCE, body).await {
+        let body = match tokio::time::timeout(serving::CLIENT_TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(_)) => {
                 return text(

@@ -10,12 +10,11 @@ use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use manifests::{ACCOUNT, Job, RELEASE_OWNER, definitions, user_roles};
-use runtime::{Error, wait_until_served};
-use serde::de::DeserializeOwned;
+use runtime::{Error, Key, Writer, wait_until_served};
 use serde_json::{Value, json};
 
 /// Field manager of the installed objects.
@@ -25,7 +24,6 @@ const CRD_SERVED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Installs or updates our CRDs, and creates the namespace if it does not exist.
 pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
     let wanted = Namespace {
         metadata: ObjectMeta {
             name: Some(namespace.to_owned()),
@@ -33,20 +31,12 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         },
         ..Namespace::default()
     };
-    match namespaces.create(&PostParams::default(), &wanted).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
-    }
+    let namespaces = Writer::new(Api::all(client.clone()), MANAGER);
+    namespaces.create_if_absent(&wanted).await?;
+    let crds: Writer<CustomResourceDefinition> = Writer::new(Api::all(client.clone()), MANAGER);
     for crd in definitions() {
         let name = crd.name_any();
-        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let params = PatchParams::apply(MANAGER).force();
-        crds.patch(&name, &params, &Patch::Apply(&crd))
-            .await
-            .map_err(Error::api(format!(
-                "installing CustomResourceDefinition {name}"
-            )))?;
+        crds.apply(&Key::of(&crd.metadata), &crd).await?;
         match tokio::time::timeout(CRD_SERVED_TIMEOUT, wait_until_served(client, &name)).await {
             Ok(served) => served?,
             Err(_) => {
@@ -128,17 +118,14 @@ pub async fn install_release_owner(client: &Client, namespace: &str) -> Result<(
         "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
     });
     apply::<ClusterRoleBinding>(&Api::all(client.clone()), RELEASE_OWNER, bound).await?;
-    let policies: Api<ReleasePolicy> = Api::all(client.clone());
     let spec = ReleasePolicySpec {
         mode: Mode::Own,
         ..ReleasePolicySpec::default()
     };
     let policy = ReleasePolicy::new(api::release::NAME, spec);
-    match policies.create(&PostParams::default(), &policy).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(Error::api("creating the ReleasePolicy")(error)),
-    }
+    let policies = Writer::new(Api::all(client.clone()), MANAGER);
+    policies.create_if_absent(&policy).await?;
+    Ok(())
 }
 
 fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
@@ -150,15 +137,12 @@ fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
 
 async fn apply<K>(api: &Api<K>, name: &str, mut object: Value) -> Result<(), Error>
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    K: runtime::Kind<DynamicType = ()>,
 {
-    let kind = K::kind(&());
     object["apiVersion"] = json!(K::api_version(&()));
-    object["kind"] = json!(kind);
+    object["kind"] = json!(K::kind(&()));
     object["metadata"]["name"] = json!(name);
-    let params = PatchParams::apply(MANAGER).force();
-    api.patch(name, &params, &Patch::Apply(object))
-        .await
-        .map_err(Error::api(format!("applying {kind} {name}")))?;
+    let writer = Writer::new(api.clone(), MANAGER);
+    writer.apply(&Key::new("", name), &object).await?;
     Ok(())
 }

@@ -26,17 +26,17 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
     }
 }
 
-/// Registers the metrics of a job.
+/// Registers the metrics of a job without starting it, to list them.
 pub(crate) fn declare(job: Job, manager: &Manager) {
     match job {
-        Job::Governance => governance::declare(manager),
-        Job::ImagesHco => images::hco::declare(manager),
-        Job::ImagesSsp => images::ssp::declare(manager),
-        Job::ImagesCdi => images::cdi::declare(manager),
-        Job::CpuModels => cpu::declare(manager),
-        Job::Release => release::declare(manager),
-        Job::Placement => placement::declare(manager),
-        Job::RuntimeClasses => runtime_classes::declare(manager),
+        Job::Governance => drop(governance::Report::new(manager)),
+        Job::ImagesHco => drop(images::hco::Report::new(manager)),
+        Job::ImagesSsp => drop(images::ssp::Report::new(manager)),
+        Job::ImagesCdi => drop(images::cdi::Report::new(manager)),
+        Job::CpuModels => drop(cpu::Report::new(manager)),
+        Job::Release => drop(release::Report::new(manager)),
+        Job::Placement => drop(placement::Report::new(manager)),
+        Job::RuntimeClasses => drop(runtime_classes::Report::new(manager)),
         // No metrics of its own.
         Job::ImagesVm => {}
     }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::placement::{
-    GatedDecision, Inspection, NOT_INSPECTED, Notice, Policy, Used, images, is_gated, parse_reason,
-    settle,
+    GatedDecision, ImageUse, Inspection, NOT_INSPECTED, NextInspection, Notice, Policy,
+    decide_gated, images, is_gated, parse_reason,
 };
 use cluster_view::placement::{PlacementView, PullCredentials, Registries, Settings, ViewChange};
 use futures::future::join_all;
@@ -33,8 +33,8 @@ use oci::Keyring;
 use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 use serde_json::{Value, json};
 
-use gated::{GatedPods, NextInspection};
-use report::Report;
+use gated::GatedPods;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-placement";
@@ -72,11 +72,12 @@ pub async fn start(manager: &Manager, registries: &Registries) -> Result<(), Err
     let watch = PlacementView::start(manager);
     watch.synced().await;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let (registration, following) = Cache::follow_named(registrations, api::placement::WEBHOOK);
-    manager.spawn(following);
+    let registration = manager.watch(Cache::follow_named(registrations, api::placement::WEBHOOK));
     registration.synced().await;
-    let (pods, following) = Cache::follow_matching(Api::all(client.clone()), UNSCHEDULED);
-    manager.spawn(following);
+    let pods = manager.watch(Cache::follow_matching(
+        Api::all(client.clone()),
+        UNSCHEDULED,
+    ));
     pods.synced().await;
     let controller = PlacementController {
         pulls: PullCredentials::new(client.clone(), registries.clone()),
@@ -95,11 +96,6 @@ pub async fn start(manager: &Manager, registries: &Registries) -> Result<(), Err
     let queue = controller.queue.clone();
     manager.start(controller, &queue, WORKERS);
     Ok(())
-}
-
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
 }
 
 /// Enqueues work when the cluster, the webhook registration or a gated pod changes.
@@ -242,7 +238,7 @@ impl PlacementController {
         known: &BTreeMap<String, Inspection>,
     ) -> GatedDecision {
         let cluster = self.watch.cluster();
-        settle(object, policy, known, &settings.classes, &cluster)
+        decide_gated(object, policy, known, &settings.classes, &*cluster)
     }
 
     /// Decides on a pod. Unknown images are inspected in the background, and given up when the gate timeout of the
@@ -288,7 +284,7 @@ impl PlacementController {
     fn known(
         &self,
         key: &Key,
-        used: &[Used],
+        used: &[ImageUse],
         keyring: &Arc<Keyring>,
         policy: &Policy,
     ) -> BTreeMap<String, Inspection> {
@@ -304,7 +300,7 @@ impl PlacementController {
     }
 
     /// Inspects images in a task of its own, which enqueues the pod when done: a registry may be slow.
-    fn inspect(&self, key: &Key, unknown: &[Used], keyring: &Arc<Keyring>) {
+    fn inspect(&self, key: &Key, unknown: &[ImageUse], keyring: &Arc<Keyring>) {
         let (gated, queue, key) = (self.gated.clone(), self.queue.clone(), key.clone());
         let inspections: Vec<_> = unknown
             .iter()
@@ -312,7 +308,7 @@ impl PlacementController {
                 let (registries, keyring) = (self.registries.clone(), Arc::clone(keyring));
                 let used = used.clone();
                 async move {
-                    let inspected = registries.look(&used, &keyring).await;
+                    let inspected = registries.inspect(&used, &keyring).await;
                     (used.image, inspected)
                 }
             })

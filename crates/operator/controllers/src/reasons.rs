@@ -1,12 +1,13 @@
 //! Condition and event reasons of all controllers, by component. Tests fail on an event that is not listed here.
 
-use api::reasons::{Conditions, Event, normal, tells};
-use runtime::{Events, Manager};
+use api::events;
+use api::reasons::{Conditions, Event, has_event};
+use runtime::{Events, Manager, UNDECODABLE};
 
 use crate::{cpu, governance, images, placement, release, runtime_classes};
 
 /// Component name of the `medley run` process itself.
-pub const PROCESS: &str = "medley";
+pub const PROCESS: &str = runtime::COMPONENT;
 
 /// A source of events.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +25,11 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         name: PROCESS,
         about: "`medley run` itself",
-        events: &[normal(
-            "LeaderElection",
-            "Lease",
-            "this replica became the leader",
-        )],
+        events: events! {
+            Normal "LeaderElection" "Lease" => "this replica became the leader";
+            Warning UNDECODABLE "any watched kind"
+                => "the object cannot be decoded and its current state is ignored; other objects are not affected";
+        },
     },
     Component {
         name: governance::COMPONENT,
@@ -95,5 +96,5 @@ pub fn events(manager: &Manager, component: &'static str) -> Events {
 
 fn is_explained(component: &str, reason: &str, warning: bool) -> bool {
     let mut known = COMPONENTS.iter();
-    known.any(|one| one.name == component && tells(one.events, reason, warning))
+    known.any(|one| one.name == component && has_event(one.events, reason, warning))
 }

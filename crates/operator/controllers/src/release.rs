@@ -21,27 +21,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::release_migration::control::{
-    self, Decision, Kept, Loaded, Owners, ReleaseInputs, ReleaseTarget, Trouble, TroubleKind,
-    keeps, observed, owned, owners,
+    self, Decision, LoadedRelease, Owners, PayloadFailure, PayloadFailureKind, ReleaseInputs,
+    ReleaseTarget, StoredRelease, keeps, observed, owned, owners,
 };
 use ::release_migration::payload::Selection;
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
 use api::release::{NAME, ReleasePolicy, ReleasePolicySpec};
+use cluster_view::policies;
 use jiff::Timestamp;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use runtime::{
     Cache, Change, Error, Events, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue,
-    Reconcile, kind_of,
+    Reconcile, Writer, decode, kind_of,
 };
 use tracing::info;
 
-use crate::status::{typed, write};
+use crate::status::write;
 use operators::Operators;
 use payloads::Payloads;
-use report::Report;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-release";
@@ -103,11 +104,6 @@ pub async fn start(
     Ok(())
 }
 
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
-}
-
 /// Whether a change can alter the verdict. Operators update their status often; only versions and conditions count.
 fn affects_verdict(change: &OptionalKindChange<'_>) -> bool {
     match change {
@@ -148,9 +144,9 @@ struct GatheredRelease {
     installed: bool,
     owners: Owners,
     aim: ReleaseTarget,
-    wanted: Result<Arc<Loaded>, Trouble>,
-    current: Option<Arc<Loaded>>,
-    kept: Vec<Kept>,
+    wanted: Result<Arc<LoadedRelease>, PayloadFailure>,
+    current: Option<Arc<LoadedRelease>>,
+    kept: Vec<StoredRelease>,
     operators: Arc<BTreeMap<String, ClusterOperator>>,
     pools: Vec<MachineConfigPool>,
 }
@@ -190,7 +186,7 @@ impl ReleaseController {
     /// Reads the inputs. `None` if the ReleasePolicy CRD is missing, or if there is neither a policy nor a
     /// ClusterVersion.
     async fn gather(&self) -> Result<Option<GatheredRelease>, Error> {
-        let Some(policies) = self.foreign.open(&kind_of::<ReleasePolicy>()).await? else {
+        let Some(cache) = self.foreign.open(&kind_of::<ReleasePolicy>()).await? else {
             return Ok(None);
         };
         let versions = self.foreign.open(&kind_of::<ClusterVersion>()).await?;
@@ -201,19 +197,19 @@ impl ReleaseController {
             Some(cache) if installed => one(cache, CLUSTER_VERSION)?,
             _ => None,
         };
-        let policy: Option<ReleasePolicy> = match one(&policies, NAME)? {
-            None if version.is_some() => Some(self.create_policy(&policies).await?),
+        let policy: Option<ReleasePolicy> = match policies::cached(&self.foreign).await? {
+            None if version.is_some() => Some(self.create_policy(&cache).await?),
             found => found,
         };
         let Some(policy) = policy.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
         };
         let operators = match &operators {
-            Some(cache) => self.operators.read(cache)?,
+            Some(cache) => self.operators.read(cache),
             None => Arc::default(),
         };
         let pools = pools.iter().flat_map(Cache::list);
-        let pools = pools.map(|it| typed(&it)).collect::<Result<_, _>>()?;
+        let pools = pools.map(|it| decode(&it)).collect::<Result<_, _>>()?;
         let mut inputs = GatheredRelease {
             owners: version
                 .as_ref()
@@ -261,16 +257,9 @@ impl ReleaseController {
 
     /// Creates the policy, whose status holds the verdict.
     async fn create_policy(&self, policies: &Cache<DynamicObject>) -> Result<ReleasePolicy, Error> {
-        let api: Api<ReleasePolicy> = Api::all(self.client.clone());
         let policy = ReleasePolicy::new(NAME, ReleasePolicySpec::default());
-        let params = PostParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PostParams::default()
-        };
-        let created = api.create(&params, &policy).await;
-        let created = created.map_err(Error::api(format!("creating ReleasePolicy {NAME}")))?;
-        policies.saw(&created).await;
-        Ok(created)
+        let writer = Writer::new(Api::all(self.client.clone()), COMPONENT);
+        writer.shown_by(policies).create(&policy).await
     }
 
     fn decide(&self, inputs: &GatheredRelease) -> Decision {
@@ -287,7 +276,7 @@ impl ReleaseController {
             kept: &inputs.kept,
             owners: &inputs.owners,
             forbidden: forbidden.as_deref(),
-            architecture: importer::own_architecture(),
+            architecture: oci::resolve::own_architecture(),
             now: Timestamp::now(),
         })
     }
@@ -347,12 +336,12 @@ fn one<K>(cache: &Cache<DynamicObject>, name: &str) -> Result<Option<K>, Error>
 where
     K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
 {
-    cache.get("", name).map(|it| typed(&it)).transpose()
+    cache.get("", name).map(|it| decode(&it)).transpose()
 }
 
-fn no_target_release() -> Trouble {
-    Trouble {
-        kind: TroubleKind::Missing,
+fn no_target_release() -> PayloadFailure {
+    PayloadFailure {
+        kind: PayloadFailureKind::Missing,
         message:
             "neither the ClusterVersion nor a release ConfigMap names the release of the cluster"
                 .to_owned(),

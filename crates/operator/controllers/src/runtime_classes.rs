@@ -13,17 +13,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::node;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use placement::runtime_classes::{ClassPlan, obsolete, plan};
 use placement::{Cluster, names};
-use runtime::{Absent as _, Cache, Change, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Change, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use report::Report;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-runtime-classes";
@@ -65,24 +66,17 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     Ok(())
 }
 
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
-}
-
 /// Whether a node change can affect the classes; heartbeats cannot.
 fn affects_classes(change: &Change<Node>) -> bool {
     let read = |side: &Option<Arc<Node>>| {
         let node = side.as_deref().filter(|node| is_windows(node))?;
-        Some(placement::Node::read(&json!(node)))
+        Some(placement::Node::read(node))
     };
     read(&change.old) != read(&change.new)
 }
 
 fn is_windows(node: &Node) -> bool {
-    let label = node.labels().get(names::OS).map(String::as_str);
-    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
-    label.or_else(|| info.map(|info| info.operating_system.as_str())) == Some("windows")
+    node::os(node) == Some("windows")
 }
 
 struct RuntimeClassController {
@@ -124,7 +118,7 @@ impl RuntimeClassController {
         let mut cluster = Cluster::default();
         let nodes = self.nodes.list();
         for node in nodes.iter().filter(|node| is_windows(node)) {
-            let mut read = placement::Node::read(&json(node));
+            let mut read = placement::Node::read(node);
             if let Some(build) = read.missing_build() {
                 let name = node.name_any();
                 let message = format!(
@@ -132,24 +126,14 @@ impl RuntimeClassController {
                     names::WINDOWS_BUILD
                 );
                 let patch = json!({ "metadata": { "labels": { names::WINDOWS_BUILD: build } } });
-                let api: Api<Node> = Api::all(self.client.clone());
-                let params = PatchParams {
-                    field_manager: Some(COMPONENT.to_owned()),
-                    ..PatchParams::default()
+                let writer = Writer::new(Api::all(self.client.clone()), COMPONENT);
+                let writer = writer.shown_by(&self.nodes);
+                let labelled: Node = match writer.merge(&Key::new("", name), &patch).await {
+                    Err(error) if error.is_not_found() => continue,
+                    labelled => labelled?,
                 };
-                let labelled = api
-                    .patch(&name, &params, &Patch::Merge(patch))
-                    .await
-                    .not_found_as_none()
-                    .map_err(Error::api(format!(
-                        "labelling node {name} with its Windows build"
-                    )))?;
-                let Some(labelled) = labelled else {
-                    continue;
-                };
-                self.nodes.saw(&labelled).await;
                 self.events.normal(&**node, "WindowsBuildLabelled", message);
-                read = placement::Node::read(&json!(labelled));
+                read = placement::Node::read(&labelled);
             }
             cluster.upsert(read);
         }
@@ -187,35 +171,19 @@ impl RuntimeClassController {
 
     /// Deletes, then creates and updates classes.
     async fn apply(&self, plan: &ClassPlan) -> Result<(), Error> {
-        let api: Api<RuntimeClass> = Api::all(self.client.clone());
+        let writer = Writer::<RuntimeClass>::new(Api::all(self.client.clone()), COMPONENT);
+        let writer = writer.shown_by(&self.classes);
         for name in &plan.remove {
-            let Some(class) = self.classes.get("", name) else {
-                continue;
-            };
-            let options = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: class.uid(),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            api.delete(name, &options)
-                .await
-                .not_found_as_none()
-                .map_err(Error::api(format!("removing RuntimeClass {name}")))?;
-            self.classes.wait_for_deletion(&class.metadata).await;
+            if let Some(class) = self.classes.get("", name) {
+                writer.delete(&class.metadata).await?;
+            }
         }
         let kept = plan.keep.iter().filter(|kept| !kept.is_there);
         let kept = kept.map(|kept| (&kept.name, &kept.object));
         let served = plan.serve.iter().filter(|served| !served.is_there);
         let served = served.map(|served| (&served.name, &served.object));
         for (name, object) in served.chain(kept) {
-            let params = PatchParams::apply(COMPONENT).force();
-            let written = api
-                .patch(name, &params, &Patch::Apply(object))
-                .await
-                .map_err(Error::api(format!("applying RuntimeClass {name}")))?;
-            self.classes.saw(&written).await;
+            writer.apply(&Key::new("", name), object).await?;
         }
         Ok(())
     }

@@ -15,26 +15,21 @@ mod hand_off;
 mod machine;
 mod pod;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use api::kubevirt::{GROUP, VERSION, labels};
 use cluster_view::cpu::CpuView;
+use cpu_models::admission::{HANDED_OVER, is_handed_over};
 use cpu_models::names::{BEST_MATCH_MODEL, MODEL_LABEL};
 use kube::Client;
-use runtime::Manager;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use crate::register::Check;
+use crate::register::WebhookRegistration;
 use crate::review::{AdmissionRequest, Refusal};
+use crate::watches::Watches;
 
 /// Path of the webhook.
 pub(crate) const PATH: &str = "/cpu-models";
-/// Timeout of the first node list, below the ten seconds that the API server waits for a response.
-const NODE_LIST_TIMEOUT: Duration = Duration::from_secs(8);
-
 /// Resource name of instances.
 const INSTANCES: &str = "virtualmachineinstances";
 /// Resource name of virtual machines.
@@ -43,46 +38,28 @@ const MACHINES: &str = "virtualmachines";
 /// View of the nodes, shared by clones; watches start with the first review.
 #[derive(Clone)]
 pub(crate) struct CpuModels {
-    client: Client,
-    view: Arc<OnceCell<NodeView>>,
-}
-
-struct NodeView {
-    watch: CpuView,
-    /// Runs the watches while it lives.
-    manager: Manager,
+    watches: Watches,
+    view: Arc<OnceLock<CpuView>>,
 }
 
 impl CpuModels {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(watches: Watches) -> Self {
         Self {
-            client,
+            watches,
             view: Arc::default(),
         }
     }
 
-    /// Kinds whose cache has not synced yet.
-    pub(crate) fn unsynced(&self) -> BTreeSet<String> {
-        let view = self.view.get();
-        view.map(|it| it.manager.unsynced()).unwrap_or_default()
+    fn client(&self) -> Client {
+        self.watches.client.clone()
     }
 
     /// Nodes and settings, once synced.
     pub(crate) async fn watch(&self) -> Result<&CpuView, Refusal> {
-        let start = || async {
-            let manager = Manager::new(self.client.clone());
-            NodeView {
-                watch: CpuView::start(&manager),
-                manager,
-            }
-        };
-        let watch = &self.view.get_or_init(start).await.watch;
-        match tokio::time::timeout(NODE_LIST_TIMEOUT, watch.synced()).await {
-            Ok(()) => Ok(watch),
-            Err(_) => Err(Refusal::later(format!(
-                "The nodes of the cluster could not be listed within {NODE_LIST_TIMEOUT:?}; retry the request"
-            ))),
-        }
+        let start = || CpuView::start(self.watches.manager());
+        let view = self.view.get_or_init(start);
+        self.watches.wait(view.synced()).await?;
+        Ok(view)
     }
 }
 
@@ -95,13 +72,13 @@ pub(crate) async fn review(
     if !request.object.is_object() {
         return Err(Refusal::bad("The request has no object"));
     }
-    let (group, plural) = (&*request.resource.group, &*request.resource.plural);
+    let (group, plural) = (&*request.resource.group, &*request.resource.resource);
     match (group, plural) {
         ("", "pods") => {
             let namespace = request.namespace.as_deref().unwrap_or_default();
             pod::review(models, namespace, &request.object).await
         }
-        (GROUP, INSTANCES) if hand_off::is_handed_over(&request.object) => {
+        (GROUP, INSTANCES) if is_handed_over(&request.object) => {
             hand_off::review(models, old.as_ref(), &request.object).await
         }
         (GROUP, INSTANCES) => machine::review(models, &request.object, "/spec").await,
@@ -117,7 +94,7 @@ pub(crate) async fn review(
 /// Two of them are `Fail`: without an answer a pod would wait for a node that cannot exist, or a virtual machine would
 /// start with an invalid model. KubeVirt retries both. Their match conditions are so narrow that no other request waits
 /// for them. The others are `Ignore`.
-pub(crate) fn checks() -> Vec<Check> {
+pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
     let of = |group: &str, version: &str, plurals: &[&str]| {
         json!({
             "apiGroups": [group],
@@ -137,7 +114,7 @@ pub(crate) fn checks() -> Vec<Check> {
     };
     let handed_over = format!(
         "has(object.status) && has(object.status.phase) && object.status.phase in ['{}'] && {} && object.spec.domain.cpu.model == '{BEST_MATCH_MODEL}'",
-        hand_off::PHASES.join("', '"),
+        HANDED_OVER.join("', '"),
         has_model("object.spec"),
     );
     let chooses = |spec: &str| {
@@ -146,46 +123,46 @@ pub(crate) fn checks() -> Vec<Check> {
             has_model(spec)
         )
     };
-    let check = |name: &str, failure_policy, seconds| Check {
+    let webhook = |name: &str, failure_policy, seconds| WebhookRegistration {
         name: format!("{name}.cpu.medley.dev"),
         path: PATH,
-        ..Check::changes(failure_policy, seconds)
+        ..WebhookRegistration::changes(failure_policy, seconds)
     };
     vec![
-        Check {
+        WebhookRegistration {
             rule: of("", "v1", &["pods"]),
             operations: &["CREATE"],
             objects: json!({ "matchLabels": { labels::APP: "virt-launcher" } }),
             conditions: vec![condition("asks-for-a-label-that-no-node-has", &asks)],
-            ..check("launchers", "Fail", 10)
+            ..webhook("launchers", "Fail", 10)
         },
-        Check {
+        WebhookRegistration {
             rule: of(GROUP, VERSION, &[INSTANCES]),
             conditions: vec![condition("is-handed-over-without-a-model", &handed_over)],
-            ..check("hand-off", "Fail", 10)
+            ..webhook("hand-off", "Fail", 10)
         },
-        Check {
+        WebhookRegistration {
             rule: of("", "v1", &["pods"]),
             operations: &["CREATE"],
             objects: json!({ "matchExpressions": [
                 { "key": labels::MIGRATION, "operator": "Exists" },
             ] }),
             conditions: vec![condition("is-not-checked-elsewhere", &asks_not)],
-            ..check("targets", "Ignore", 5)
+            ..webhook("targets", "Ignore", 5)
         },
-        Check {
+        WebhookRegistration {
             rule: of(GROUP, VERSION, &[INSTANCES]),
             operations: &["CREATE"],
             conditions: vec![condition("leaves-the-choice", &chooses("object.spec"))],
-            ..check("instances", "Ignore", 5)
+            ..webhook("instances", "Ignore", 5)
         },
-        Check {
+        WebhookRegistration {
             rule: of(GROUP, VERSION, &[MACHINES]),
             conditions: vec![condition(
                 "leaves-the-choice",
                 &chooses("object.spec.template.spec"),
             )],
-            ..check("machines", "Ignore", 5)
+            ..webhook("machines", "Ignore", 5)
         },
     ]
 }

@@ -27,7 +27,7 @@ pub enum Error {
     #[error(
         "{0:?} is not an address for the API server; accepted are url=https://HOST[:PORT] and service=NAMESPACE/NAME[:PORT]"
     )]
-    Reach(String),
+    Address(String),
     /// The API server rejected the registration.
     #[error(transparent)]
     Register(#[from] runtime::Error),

@@ -1,20 +1,21 @@
 //! Admission of golden image objects, with the messages of upstream's webhooks.
 
-mod copy;
+mod clone;
 mod machine;
 
 use std::collections::BTreeSet;
 
 use api::cdi::DataImportCron;
-use api::hco::{Images, MULTI_ARCH, MULTI_ARCH_PROPOSED, Version, v1, v1beta1};
+use api::hco::{Images, v1, v1beta1};
 use api::ssp::SSP;
-use golden_images::hco::admission::Changes;
 use golden_images::{cdi, hco, ssp};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::api::ListParams;
+use kube::core::GroupVersionResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::review::{Refusal, User, allowed, denied, read_object as read};
+use crate::review::{Refusal, allowed, denied, read_object as read};
 
 /// A layer of golden images whose objects are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,11 +76,9 @@ impl Layer {
 /// A request.
 pub(crate) struct ImageRequest {
     /// The requesting user.
-    pub(crate) user: User,
-    /// Resource name.
-    pub(crate) plural: String,
-    /// API version of the objects.
-    pub(crate) version: String,
+    pub(crate) user: UserInfo,
+    /// The resource, and the version of the objects.
+    pub(crate) resource: GroupVersionResource,
     /// The existing object; `None` on CREATE.
     pub(crate) old: Option<Value>,
     /// The object under admission.
@@ -95,7 +94,7 @@ pub(crate) async fn review(
     match layer {
         Layer::Hco => hyperconverged(&request),
         Layer::Ssp => ssp(client, &request).await,
-        Layer::Cdi if request.plural == VOLUMES => copy::review(client, &request).await,
+        Layer::Cdi if request.resource.resource == VOLUMES => clone::review(client, &request).await,
         Layer::Cdi => cron(&request),
         Layer::Vm => machine::review(client, &request.new).await,
     }
@@ -103,7 +102,7 @@ pub(crate) async fn review(
 
 fn hyperconverged(request: &ImageRequest) -> Result<Value, Refusal> {
     let images = |object: &Value| -> Result<Images, Refusal> {
-        match request.version.as_str() {
+        match request.resource.version.as_str() {
             "v1" => Ok(read::<v1::HyperConverged>(object)?.into()),
             "v1beta1" => Ok(read::<v1beta1::HyperConverged>(object)?.into()),
             other => Err(Refusal::bad(format!(
@@ -116,39 +115,12 @@ fn hyperconverged(request: &ImageRequest) -> Result<Value, Refusal> {
     Ok(match hco::admission::review(old.as_ref(), &new) {
         hco::admission::HcoAdmission::Denied(denial) => denied(&denial.to_string()),
         hco::admission::HcoAdmission::Accepted(changes) => {
-            let spec = filled_in(new.version, &request.new["spec"], &changes);
+            let spec = changes.apply_to(new.version, &request.new["spec"]);
             let patch = (spec != request.new["spec"])
                 .then(|| json!({ "op": "add", "path": "/spec", "value": spec }));
             allowed(patch.into_iter().collect(), changes.warnings)
         }
     })
-}
-
-/// The spec of a HyperConverged with defaults set.
-fn filled_in(version: Version, spec: &Value, changes: &Changes) -> Value {
-    let mut spec = spec.clone();
-    let sources = |spec: &mut Value, name: &str, value: Value| match version {
-        Version::V1 => spec["workloadSources"][name] = value,
-        Version::V1Beta1 => spec[name] = value,
-    };
-    if let Some(on) = changes.field {
-        sources(&mut spec, MULTI_ARCH, json!(on));
-    }
-    if let Some(templates) = &changes.templates {
-        sources(&mut spec, "dataImportCronTemplates", json!(templates));
-    }
-    if changes.remove_gates
-        && let Some(gates) = spec["featureGates"].as_array_mut()
-    {
-        let goes = |gate: &Value| {
-            let name = gate["name"].as_str().unwrap_or_default();
-            [MULTI_ARCH, MULTI_ARCH_PROPOSED]
-                .iter()
-                .any(|gone| name.eq_ignore_ascii_case(gone))
-        };
-        gates.retain(|gate| !goes(gate));
-    }
-    spec
 }
 
 async fn ssp(client: &Client, request: &ImageRequest) -> Result<Value, Refusal> {
@@ -158,10 +130,7 @@ async fn ssp(client: &Client, request: &ImageRequest) -> Result<Value, Refusal> 
     if creates {
         let api: Api<SSP> = Api::all(client.clone());
         let found = api.list(&ListParams::default()).await;
-        let found = found.map_err(|error| Refusal {
-            code: 500,
-            message: runtime::Error::api("listing SSPs")(error).to_string(),
-        })?;
+        let found = found.map_err(Refusal::api("listing SSPs"))?;
         let found = found.items.into_iter();
         others.extend(found.filter_map(|it| it.metadata.namespace));
     }

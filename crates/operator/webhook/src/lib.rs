@@ -26,6 +26,7 @@ mod register;
 mod review;
 mod serve;
 mod trust;
+mod watches;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub use callers::{Caller, ClientCa, ClientVerification};
 pub use error::Error;
 pub use health::Health;
 pub use images::Layer;
-pub use register::{Reach, register};
+pub use register::{WebhookAddress, register};
 pub use review::answer;
 pub use trust::{Certificates, Trust};
 
@@ -65,7 +66,7 @@ const REGISTRATION_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A running webhook; it stops when dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct WebhookServer {
     address: SocketAddr,
     reviewer: Reviewer,
     health: Health,
@@ -74,7 +75,7 @@ pub struct Running {
     tasks: JoinSet<()>,
 }
 
-impl Running {
+impl WebhookServer {
     /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -109,9 +110,9 @@ impl Running {
     }
 
     /// Restricts metrics to callers that the cluster authorizes.
-    pub fn guard_metrics(&self, keeper: EndpointAuthorizer) {
+    pub fn guard_metrics(&self, authorizer: EndpointAuthorizer) {
         // Only the first call has an effect.
-        let _ = self.reviewer.keeper.set(keeper);
+        let _ = self.reviewer.metrics_authorizer.set(authorizer);
     }
 
     /// Stops accepting reviews, and answers those in flight. Not ready from here on.
@@ -148,7 +149,7 @@ pub async fn serve(
     client: Client,
     address: SocketAddr,
     certificates: Certificates,
-) -> Result<Running, Error> {
+) -> Result<WebhookServer, Error> {
     let settings = Settings {
         address,
         metrics: None,
@@ -160,7 +161,7 @@ pub async fn serve(
 }
 
 /// Serves reviews.
-pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, Error> {
+pub async fn serve_with(client: Client, settings: Settings) -> Result<WebhookServer, Error> {
     let Settings {
         address,
         metrics,
@@ -210,7 +211,7 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, E
     }
     let listening = serve::listen(listener, tls, reviewer.clone(), health.clone(), stopping);
     tasks.spawn(listening);
-    Ok(Running {
+    Ok(WebhookServer {
         address,
         reviewer,
         health,
@@ -221,38 +222,40 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, E
 }
 
 /// Registers the webhooks; returns when reviews can be answered. Registers them again when the CA changes.
-pub async fn register_checks(
+pub async fn register_webhooks(
     client: &Client,
     trust: &Trust,
-    reach: &Reach,
-    checks: &Checks,
-    running: &mut Running,
+    webhook_address: &WebhookAddress,
+    webhooks: &Webhooks,
+    running: &mut WebhookServer,
 ) -> Result<(), Error> {
     running.health.expect_registration();
     let mut trust = trust.clone();
-    if checks.cpu_models {
+    if webhooks.cpu_models {
         running.follow_nodes().await;
     }
-    register_fixed(client, &trust.current(), reach, checks).await?;
-    if let Some(registries) = &checks.placement {
+    register_fixed(client, &trust.current(), webhook_address, webhooks).await?;
+    if let Some(registries) = &webhooks.placement {
         let placements = &running.reviewer.placements;
         placements.use_registries(registries.clone());
-        placements.register(client, &trust, reach).await?;
+        placements.register(client, &trust, webhook_address).await?;
     }
     running.health.register(Registration::Current);
-    let (client, reach, checks) = (client.clone(), reach.clone(), checks.clone());
+    let (client, webhook_address, webhooks) =
+        (client.clone(), webhook_address.clone(), webhooks.clone());
     let mut stopping = running.stop.subscribe();
     let verifying = verify_registration(
         client.clone(),
         trust.clone(),
-        reach.clone(),
-        checks.registrations(),
+        webhook_address.clone(),
+        webhooks.registrations(),
         running.health.clone(),
     );
-    let telling = async move {
+    let registering = async move {
         loop {
             trust.changed().await;
-            while let Err(error) = register_fixed(&client, &trust.current(), &reach, &checks).await
+            while let Err(error) =
+                register_fixed(&client, &trust.current(), &webhook_address, &webhooks).await
             {
                 warn!(%error, "cannot register the webhooks again; retrying");
                 tokio::time::sleep(REGISTRATION_RETRY_DELAY).await;
@@ -262,7 +265,7 @@ pub async fn register_checks(
     running.tasks.spawn(async move {
         tokio::select! {
             () = stopped(&mut stopping) => {}
-            () = telling => {}
+            () = registering => {}
             () = verifying => {}
         }
     });
@@ -274,14 +277,14 @@ pub async fn register_checks(
 async fn verify_registration(
     client: Client,
     trust: Trust,
-    reach: Reach,
+    webhook_address: WebhookAddress,
     names: Vec<&'static str>,
     health: Health,
 ) {
     let mut before = None;
     loop {
         tokio::time::sleep(REGISTRATION_CHECK_INTERVAL).await;
-        match registered(&client, &names, &trust.peek(), &reach).await {
+        match registered(&client, &names, &trust.peek(), &webhook_address).await {
             Ok(None) => {
                 before = None;
                 health.register(Registration::Current);
@@ -304,27 +307,27 @@ async fn verify_registration(
 async fn register_fixed(
     client: &Client,
     authority: &str,
-    reach: &Reach,
-    checks: &Checks,
+    webhook_address: &WebhookAddress,
+    webhooks: &Webhooks,
 ) -> Result<(), Error> {
-    if checks.approvals {
-        let publisher = Publisher::new(client, reach);
+    if webhooks.approvals {
+        let publisher = Publisher::new(client, webhook_address);
         publisher.announce(authority).await?;
-        register(client, authority, reach).await?;
+        register(client, authority, webhook_address).await?;
         publisher.settle(authority).await?;
     }
-    if !checks.layers.is_empty() {
-        register_images(client, authority, reach, &checks.layers).await?;
+    if !webhooks.layers.is_empty() {
+        register_images(client, authority, webhook_address, &webhooks.layers).await?;
     }
-    if checks.cpu_models {
-        register_cpu_models(client, authority, reach).await?;
+    if webhooks.cpu_models {
+        register_cpu_models(client, authority, webhook_address).await?;
     }
     Ok(())
 }
 
 /// Webhooks to register.
 #[derive(Debug, Clone, Default)]
-pub struct Checks {
+pub struct Webhooks {
     /// Approval of plans.
     pub approvals: bool,
     /// Golden images, by layer.
@@ -335,7 +338,7 @@ pub struct Checks {
     pub placement: Option<Registries>,
 }
 
-impl Checks {
+impl Webhooks {
     /// Names of the MutatingWebhookConfigurations.
     fn registrations(&self) -> Vec<&'static str> {
         let names = [
@@ -351,8 +354,12 @@ impl Checks {
 
 /// Serves and registers the webhooks of a cluster on this host, by URL and with a self-signed certificate.
 /// `127.0.0.1:0` takes any port. Callers are not verified.
-pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
-    start_verifying(client, address, checks, ClientVerification::default()).await
+pub async fn start(
+    client: Client,
+    address: SocketAddr,
+    webhooks: &Webhooks,
+) -> Result<WebhookServer, Error> {
+    start_verifying(client, address, webhooks, ClientVerification::default()).await
 }
 
 /// Like [`start`], with verified callers.
@@ -362,9 +369,9 @@ pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Resu
 pub async fn start_verifying(
     client: Client,
     address: SocketAddr,
-    checks: &Checks,
+    webhooks: &Webhooks,
     callers: ClientVerification,
-) -> Result<Running, Error> {
+) -> Result<WebhookServer, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
     let certificates = Certificates::self_made(&names)?;
     let settings = Settings {
@@ -376,11 +383,11 @@ pub async fn start_verifying(
     };
     let mut running = serve_with(client.clone(), settings).await?;
     let trust = running.trust.clone().ok_or(Error::NoAuthority)?;
-    let reach = Reach::Url(running.url());
-    let checks = Checks {
+    let webhook_address = WebhookAddress::Url(running.url());
+    let webhooks = Webhooks {
         approvals: true,
-        ..checks.clone()
+        ..webhooks.clone()
     };
-    register_checks(&client, &trust, &reach, &checks, &mut running).await?;
+    register_webhooks(&client, &trust, &webhook_address, &webhooks, &mut running).await?;
     Ok(running)
 }

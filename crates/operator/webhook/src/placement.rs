@@ -11,46 +11,44 @@
 
 mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ::placement::{
-    Admission, Allowed, Inspection, NOT_KNOWN, Policy, Used, admit, admit_uninspected, changes,
-    names,
+    Admission, Allowed, ImageUse, Inspection, InspectionAccess, NeedsInspection, Policy, admit,
+    admit_uninspected, changes, names,
 };
 use api::placement::FailurePolicy;
 use cluster_view::placement::{PlacementView, PullCredentials, Registries};
 use futures::future::join_all;
 use kube::Client;
 use oci::Keyring;
-use runtime::Manager;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, OnceCell, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::callers::Caller;
 use crate::error::Error;
-use crate::register::{Check, Reach, register_placement};
+use crate::register::{WebhookAddress, WebhookRegistration, register_placement};
 use crate::review::{AdmissionRequest, Refusal, allowed, denied};
 use crate::trust::Trust;
+use crate::watches::Watches;
 use report::Report;
 pub(crate) use report::described;
 
 /// Path of the webhook.
 pub(crate) const PATH: &str = "/placement";
-/// Timeout of the first node list, below the ten seconds that the API server waits for a response.
-const NODE_LIST_TIMEOUT: Duration = Duration::from_secs(8);
 /// Limit of concurrent inspections. Images beyond it are inspected with a later pod, or by the controller.
 const MAX_INSPECTIONS: usize = 4096;
 
 /// View of the cluster and of images, shared by clones; watches start with the first review.
 #[derive(Clone)]
 pub(crate) struct Placements {
-    client: Client,
+    watches: Watches,
     registries: Arc<OnceLock<Registries>>,
-    view: Arc<OnceCell<PodAdmission>>,
+    view: Arc<OnceLock<PodAdmission>>,
 }
 
 struct PodAdmission {
@@ -63,14 +61,12 @@ struct PodAdmission {
     /// Credentials for unverified callers: none.
     anonymous: Arc<Keyring>,
     report: Report,
-    /// Runs the watches while it lives.
-    manager: Manager,
 }
 
 impl Placements {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(watches: Watches) -> Self {
         Self {
-            client,
+            watches,
             registries: Arc::default(),
             view: Arc::default(),
         }
@@ -85,39 +81,28 @@ impl Placements {
     pub(crate) fn metrics(&self) -> String {
         self.view.get().map_or_else(String::new, |view| {
             view.report.traffic(&view.registries);
-            view.manager.metrics().render()
+            self.watches.manager().metrics().render()
         })
-    }
-
-    /// Kinds whose cache has not synced yet.
-    pub(crate) fn unsynced(&self) -> BTreeSet<String> {
-        let view = self.view.get();
-        view.map(|it| it.manager.unsynced()).unwrap_or_default()
     }
 
     /// The view, once synced.
     async fn view(&self) -> Result<&PodAdmission, Refusal> {
-        let start = || async {
-            let manager = Manager::new(self.client.clone());
+        let start = || {
+            let manager = self.watches.manager();
             let registries = self.registries.get().cloned().unwrap_or_default();
             PodAdmission {
-                watch: PlacementView::start(&manager),
-                pulls: PullCredentials::new(self.client.clone(), registries.clone()),
+                watch: PlacementView::start(manager),
+                pulls: PullCredentials::new(self.watches.client.clone(), registries.clone()),
                 registries,
                 inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
                 anonymous_inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
                 anonymous: Arc::new(Keyring::anonymous()),
                 report: Report::new(manager.metrics()),
-                manager,
             }
         };
-        let view = self.view.get_or_init(start).await;
-        match tokio::time::timeout(NODE_LIST_TIMEOUT, view.watch.synced()).await {
-            Ok(()) => Ok(view),
-            Err(_) => Err(Refusal::later(format!(
-                "The nodes of the cluster could not be listed within {NODE_LIST_TIMEOUT:?}; retry the request"
-            ))),
-        }
+        let view = self.view.get_or_init(start);
+        self.watches.wait(view.watch.synced()).await?;
+        Ok(view)
     }
 
     /// Registers the webhook with the failure policy that the PlacementPolicies ask for; returns when reviews can be
@@ -126,7 +111,7 @@ impl Placements {
         &self,
         client: &Client,
         trust: &Trust,
-        reach: &Reach,
+        webhook_address: &WebhookAddress,
     ) -> Result<(), Error> {
         let view = match self.view().await {
             Ok(view) => view,
@@ -137,10 +122,10 @@ impl Placements {
         view.watch.on_change(move |_| notified.notify_one());
         let mut trust = trust.clone();
         let mut registered = (failure_policy(&view.watch), trust.current());
-        register_placement(client, &registered.1, reach, registered.0).await?;
-        let (client, reach) = (client.clone(), reach.clone());
+        register_placement(client, &registered.1, webhook_address, registered.0).await?;
+        let (client, webhook_address) = (client.clone(), webhook_address.clone());
         let watch = view.watch.clone();
-        view.manager.spawn(async move {
+        self.watches.manager().spawn(async move {
             loop {
                 tokio::select! {
                     () = changed.notified() => {}
@@ -151,7 +136,7 @@ impl Placements {
                     continue;
                 }
                 let (policy, authority) = &wanted;
-                match register_placement(&client, authority, &reach, policy).await {
+                match register_placement(&client, authority, &webhook_address, policy).await {
                     Ok(()) => {
                         info!(
                             failure_policy = policy,
@@ -182,9 +167,9 @@ fn failure_policy(watch: &PlacementView) -> &'static str {
 /// gated, no controller could release them.
 ///
 /// Reinvoked if another webhook changes the pod afterwards: injected containers have images, too.
-pub(crate) fn check(failure_policy: &'static str, home: &str) -> Check {
+pub(crate) fn webhook(failure_policy: &'static str, home: &str) -> WebhookRegistration {
     let off = json!({ "key": names::SWITCH, "operator": "NotIn", "values": [names::OFF] });
-    Check {
+    WebhookRegistration {
         name: "pods.placement.medley.dev".to_owned(),
         path: PATH,
         rule: json!({
@@ -208,7 +193,7 @@ pub(crate) fn check(failure_policy: &'static str, home: &str) -> Check {
             "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''",
         })],
         reinvoke: true,
-        ..Check::changes(failure_policy, 10)
+        ..WebhookRegistration::changes(failure_policy, 10)
     }
 }
 
@@ -219,7 +204,7 @@ pub(crate) async fn review(
     mut request: AdmissionRequest,
     received: Instant,
 ) -> Result<Value, Refusal> {
-    let (group, plural) = (&*request.resource.group, &*request.resource.plural);
+    let (group, plural) = (&*request.resource.group, &*request.resource.resource);
     if (group, plural) != ("", "pods") {
         return Err(Refusal::bad(format!(
             "The request is about {plural}.{group}; pods are accepted"
@@ -243,8 +228,6 @@ pub(crate) async fn review(
             info!(namespace, reason, message, "denied a pod");
             ("Refused", denied(&message))
         }
-        // `decide` has decided without what it could not inspect.
-        Admission::NeedsInspection(_) => (NOT_KNOWN, allowed(Vec::new(), Vec::new())),
     };
     view.report.record_answer(outcome, received.elapsed());
     Ok(response)
@@ -264,11 +247,8 @@ fn allow(pod: &Value, decision: Allowed) -> Value {
 }
 
 impl PodAdmission {
-    /// Decides on a pod.
-    ///
-    /// For an unverified caller, no credentials are read and no result obtained with credentials is used: the caller
-    /// chose the namespace and would learn what its secrets give access to. Images that need credentials stay unknown,
-    /// and the pod is gated for the controller, which reads the real pod.
+    /// Gathers what is known about the images of a pod, step by step, until the admission can be decided: nothing, then
+    /// the cache, then what registries answer in time.
     async fn decide(
         &self,
         namespace: &str,
@@ -280,43 +260,39 @@ impl PodAdmission {
         let labels = self.watch.labels(namespace).await.map_err(later)?;
         let policy = match settings.policies.select(namespace, &labels, pod) {
             Ok(policy) => policy,
-            Err(why) => return Ok(Admission::Allow(Allowed::unchanged(why.as_str()))),
+            Err(skip) => return Ok(skip.into()),
         };
         let decided = |known: &BTreeMap<String, Inspection>| {
             let cluster = self.watch.cluster();
-            admit(pod, policy, known, &settings.classes, &cluster)
+            admit(pod, policy, known, &settings.classes, &*cluster)
         };
-        // Pods without a policy are admitted before any secret is read.
+        // Most pods are decided before any secret is read.
         let mut known = BTreeMap::new();
         let used = match decided(&known) {
-            Admission::NeedsInspection(used) => used,
-            answer => return Ok(answer),
+            Ok(admission) => return Ok(admission),
+            Err(NeedsInspection(used)) => used,
         };
-        let access = match caller {
-            Caller::Verified => {
+        let access = InspectionAccess::for_caller(caller == Caller::Verified);
+        let keyring = match access {
+            InspectionAccess::PullSecrets => {
                 let keyring = self.pulls.keyring(namespace, pod, &policy.pull_secrets);
-                let keyring = keyring.await;
-                Access::Credentials(keyring.map_err(later)?)
+                keyring.await.map_err(later)?
             }
-            Caller::Unverified => Access::Anonymous(Arc::clone(&self.anonymous)),
+            InspectionAccess::Anonymous => Arc::clone(&self.anonymous),
         };
-        known = self.known(&used, &access, policy);
+        known = self.known(&used, access, &keyring, policy);
         let mut unknown = match decided(&known) {
-            Admission::NeedsInspection(unknown) => unknown,
-            answer => return Ok(answer),
+            Ok(admission) => return Ok(admission),
+            Err(NeedsInspection(unknown)) => unknown,
         };
-        let inspecting = self.inspect(&unknown, &access);
-        if policy.waits() {
-            let inspected = tokio::time::timeout(policy.sync, join_all(inspecting)).await;
-            let inspected = inspected
-                .unwrap_or_default()
-                .into_iter()
-                .flatten()
-                .flatten();
-            known.extend(inspected);
+        let inspecting = self.inspect(&unknown, access, &keyring);
+        if let Some(wait) = policy.admission_wait() {
+            let inspected = tokio::time::timeout(wait, join_all(inspecting)).await;
+            let inspected = inspected.unwrap_or_default().into_iter().flatten();
+            known.extend(inspected.flatten());
             unknown = match decided(&known) {
-                Admission::NeedsInspection(unknown) => unknown,
-                answer => return Ok(answer),
+                Ok(admission) => return Ok(admission),
+                Err(NeedsInspection(unknown)) => unknown,
             };
         }
         Ok(admit_uninspected(pod, policy, &unknown))
@@ -326,21 +302,19 @@ impl PodAdmission {
     /// given up, but still polled in the background, so that its recovery is noticed.
     fn known(
         &self,
-        used: &[Used],
-        access: &Access,
+        used: &[ImageUse],
+        access: InspectionAccess,
+        keyring: &Arc<Keyring>,
         policy: &Policy,
     ) -> BTreeMap<String, Inspection> {
         let mut known = BTreeMap::new();
         for used in used {
-            let found = self.registries.known(used, access.keyring());
+            let found = self.registries.known(used, keyring);
             self.report.count_image(found.is_some());
             let found = found.or_else(|| {
-                // The last error of a registry may concern an image of another tenant.
-                let Access::Credentials(_) = access else {
-                    return None;
-                };
-                let given_up = self.registries.given_up(used, policy.gate)?;
-                self.inspect(std::slice::from_ref(used), access);
+                let given_up = self.registries.given_up(used, policy.gate);
+                let given_up = given_up.filter(|_| access.may_use_outages())?;
+                self.inspect(std::slice::from_ref(used), access, keyring);
                 Some(given_up)
             });
             known.extend(found.map(|found| (used.image.clone(), found)));
@@ -351,47 +325,25 @@ impl PodAdmission {
     /// Inspects images in the background; the caller may await the results.
     fn inspect(
         &self,
-        used: &[Used],
-        access: &Access,
+        used: &[ImageUse],
+        access: InspectionAccess,
+        keyring: &Arc<Keyring>,
     ) -> Vec<JoinHandle<Option<(String, Inspection)>>> {
         let permits = match access {
-            Access::Credentials(_) => &self.inspections,
-            Access::Anonymous(_) => &self.anonymous_inspections,
+            InspectionAccess::PullSecrets => &self.inspections,
+            InspectionAccess::Anonymous => &self.anonymous_inspections,
         };
         let tasks = used.iter().filter_map(|used| {
             let permit = Arc::clone(permits).try_acquire_owned().ok()?;
-            let (used, access) = (used.clone(), access.clone());
+            let (used, keyring) = (used.clone(), Arc::clone(keyring));
             let registries = self.registries.clone();
             Some(tokio::spawn(async move {
                 let _permit = permit;
-                let known = match registries.look(&used, access.keyring()).await {
-                    Ok(known) => known,
-                    // Transient: stays unknown.
-                    Err(failure) if failure.known.passing => return None,
-                    // May succeed with the pull secrets of the pod: stays unknown.
-                    Err(_) if matches!(access, Access::Anonymous(_)) => return None,
-                    Err(failure) => failure.knowledge(),
-                };
+                let inspected = registries.inspect(&used, &keyring).await;
+                let known = access.usable(inspected.map_err(|failure| failure.known))?;
                 Some((used.image, known))
             }))
         });
         tasks.collect()
-    }
-}
-
-/// Credentials for inspections.
-#[derive(Clone)]
-enum Access {
-    /// Those of the pod and of the nodes.
-    Credentials(Arc<Keyring>),
-    /// None, although the pod may have some.
-    Anonymous(Arc<Keyring>),
-}
-
-impl Access {
-    fn keyring(&self) -> &Arc<Keyring> {
-        match self {
-            Self::Credentials(keyring) | Self::Anonymous(keyring) => keyring,
-        }
     }
 }

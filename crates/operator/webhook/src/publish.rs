@@ -2,12 +2,12 @@
 
 use governance::recorder::{AUTHORITY, AUTHORITY_KEY};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use runtime::{Key, Writer};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::register::{FIELD_MANAGER, Reach};
+use crate::register::{FIELD_MANAGER, WebhookAddress};
 
 /// A ConfigMap in the namespace of the webhook's Service; a webhook registered by URL publishes nothing.
 pub(crate) struct Publisher {
@@ -15,10 +15,12 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(client: &Client, reach: &Reach) -> Self {
-        let api = match reach {
-            Reach::Url(_) => None,
-            Reach::Service { namespace, .. } => Some(Api::namespaced(client.clone(), namespace)),
+    pub(crate) fn new(client: &Client, webhook_address: &WebhookAddress) -> Self {
+        let api = match webhook_address {
+            WebhookAddress::Url(_) => None,
+            WebhookAddress::Service { namespace, .. } => {
+                Some(Api::namespaced(client.clone(), namespace))
+            }
         };
         Self { api }
     }
@@ -29,7 +31,12 @@ impl Publisher {
         let Some(api) = &self.api else {
             return Ok(());
         };
-        let known = api.get_opt(AUTHORITY).await.map_err(failed("reading"))?;
+        let known = api
+            .get_opt(AUTHORITY)
+            .await
+            .map_err(runtime::Error::api(format!(
+                "reading ConfigMap {AUTHORITY}"
+            )))?;
         let known = known.and_then(|known| known.data?.remove(AUTHORITY_KEY));
         let known = known.unwrap_or_default();
         if known.trim() == authority.trim() {
@@ -54,13 +61,8 @@ impl Publisher {
             "metadata": { "name": AUTHORITY, "labels": { "app.kubernetes.io/part-of": "medley" } },
             "data": { AUTHORITY_KEY: authority },
         });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = api.patch(AUTHORITY, &params, &Patch::Apply(object)).await;
-        written.map(drop).map_err(failed("writing"))
+        let writer = Writer::new(api.clone(), FIELD_MANAGER);
+        writer.apply(&Key::new("", AUTHORITY), &object).await?;
+        Ok(())
     }
-}
-
-fn failed(doing: &str) -> impl FnOnce(kube::Error) -> Error {
-    let what = format!("{doing} ConfigMap {AUTHORITY}");
-    move |error| runtime::Error::api(what)(error).into()
 }

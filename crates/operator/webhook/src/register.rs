@@ -5,9 +5,8 @@ use std::str::FromStr;
 use api::advisor::{GROUP, PLURAL, VERSION, WEBHOOK};
 use base64::Engine as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use runtime::Absent as _;
+use runtime::{Absent as _, Key, Writer};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -23,7 +22,7 @@ const DEFAULT_NAMESPACE: &str = "medley-system";
 
 /// Address of the webhook for the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum WebhookAddress {
     /// A URL.
     Url(String),
     /// A Service.
@@ -37,7 +36,7 @@ pub enum Reach {
     },
 }
 
-impl Reach {
+impl WebhookAddress {
     /// Subject alternative names that the certificate needs.
     pub fn names(&self) -> Vec<String> {
         match self {
@@ -86,11 +85,11 @@ impl Reach {
 }
 
 /// `url=https://HOST[:PORT]` or `service=NAMESPACE/NAME[:PORT]`.
-impl FromStr for Reach {
+impl FromStr for WebhookAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Reach(text.to_owned());
+        let wrong = || Error::Address(text.to_owned());
         if let Some(url) = text.strip_prefix("url=") {
             let mut url = Url::parse(url).map_err(|_| wrong())?;
             // As validated by the API server: https, without user, query or fragment.
@@ -125,8 +124,12 @@ impl FromStr for Reach {
 /// Registers the approval webhook.
 ///
 /// `authority` is the CA in PEM.
-pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result<(), Error> {
-    let check = Check {
+pub async fn register(
+    client: &Client,
+    authority: &str,
+    webhook_address: &WebhookAddress,
+) -> Result<(), Error> {
+    let registration = WebhookRegistration {
         name: format!("approval.{GROUP}"),
         rule: json!({
             "apiGroups": [GROUP],
@@ -134,9 +137,14 @@ pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result
             "resources": [PLURAL],
             "scope": "Cluster",
         }),
-        ..Check::changes("Fail", 10)
+        ..WebhookRegistration::changes("Fail", 10)
     };
-    apply(client, WEBHOOK, vec![check.webhook(authority, reach)]).await
+    apply(
+        client,
+        WEBHOOK,
+        vec![registration.webhook(authority, webhook_address)],
+    )
+    .await
 }
 
 /// Registers the webhooks of these image layers.
@@ -145,12 +153,12 @@ pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result
 pub(crate) async fn register_images(
     client: &Client,
     authority: &str,
-    reach: &Reach,
+    webhook_address: &WebhookAddress,
     layers: &[Layer],
 ) -> Result<(), Error> {
-    let checks = layers.iter().map(|layer| {
+    let webhooks = layers.iter().map(|layer| {
         let kind = layer.kind();
-        let check = Check {
+        let registration = WebhookRegistration {
             name: format!("{}.images.medley.dev", name_of(&kind)),
             rule: json!({
                 "apiGroups": [kind.group],
@@ -158,11 +166,11 @@ pub(crate) async fn register_images(
                 "resources": kind.plurals,
                 "scope": "Namespaced",
             }),
-            ..Check::changes("Ignore", 5)
+            ..WebhookRegistration::changes("Ignore", 5)
         };
-        check.webhook(authority, reach)
+        registration.webhook(authority, webhook_address)
     });
-    apply(client, api::golden::WEBHOOK, checks.collect()).await
+    apply(client, api::golden::WEBHOOK, webhooks.collect()).await
 }
 
 /// Registers the webhooks for CPU models.
@@ -172,23 +180,23 @@ pub(crate) async fn register_images(
 pub(crate) async fn register_cpu_models(
     client: &Client,
     authority: &str,
-    reach: &Reach,
+    webhook_address: &WebhookAddress,
 ) -> Result<(), Error> {
-    let checks = cpu::checks().into_iter();
-    let checks = checks.map(|check| check.webhook(authority, reach));
-    apply(client, api::cpu::WEBHOOK, checks.collect()).await
+    let webhooks = cpu::webhooks().into_iter();
+    let webhooks = webhooks.map(|registration| registration.webhook(authority, webhook_address));
+    apply(client, api::cpu::WEBHOOK, webhooks.collect()).await
 }
 
 /// Registers the placement webhook with a failure policy.
 pub(crate) async fn register_placement(
     client: &Client,
     authority: &str,
-    reach: &Reach,
+    webhook_address: &WebhookAddress,
     failure_policy: &'static str,
 ) -> Result<(), Error> {
-    let check = placement::check(failure_policy, reach.home());
-    let check = check.webhook(authority, reach);
-    apply(client, api::placement::WEBHOOK, vec![check]).await
+    let registration = placement::webhook(failure_policy, webhook_address.home());
+    let registration = registration.webhook(authority, webhook_address);
+    apply(client, api::placement::WEBHOOK, vec![registration]).await
 }
 
 /// The resource that names the webhook of a layer.
@@ -197,7 +205,7 @@ fn name_of(kind: &Kind) -> &'static str {
 }
 
 /// A webhook to register.
-pub(crate) struct Check {
+pub(crate) struct WebhookRegistration {
     pub(crate) name: String,
     /// Path of `clientConfig`.
     pub(crate) path: &'static str,
@@ -217,7 +225,7 @@ pub(crate) struct Check {
     pub(crate) seconds: u8,
 }
 
-impl Check {
+impl WebhookRegistration {
     /// A webhook for CREATE and UPDATE.
     pub(crate) fn changes(failure_policy: &'static str, seconds: u8) -> Self {
         Self {
@@ -236,11 +244,11 @@ impl Check {
 
     /// Most webhooks are not reinvoked: approvals must be seen once, as the user sent them, before this webhook turns
     /// them into a record.
-    fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
+    fn webhook(mut self, authority: &str, webhook_address: &WebhookAddress) -> Value {
         self.rule["operations"] = json!(self.operations);
         let mut webhook = json!({
             "name": self.name,
-            "clientConfig": reach.client_config(authority, self.path),
+            "clientConfig": webhook_address.client_config(authority, self.path),
             "rules": [self.rule],
             "failurePolicy": self.failure_policy,
             "matchPolicy": "Equivalent",
@@ -267,7 +275,7 @@ pub(crate) async fn registered(
     client: &Client,
     names: &[&'static str],
     authority: &str,
-    reach: &Reach,
+    webhook_address: &WebhookAddress,
 ) -> Result<Option<String>, Error> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     for name in names {
@@ -291,7 +299,8 @@ pub(crate) async fn registered(
                     let url = Url::parse(is["url"].as_str()?).ok()?;
                     Some(url.path().to_owned())
                 });
-            let wanted = reach.client_config(authority, path.as_deref().unwrap_or_default());
+            let wanted =
+                webhook_address.client_config(authority, path.as_deref().unwrap_or_default());
             if is["caBundle"] != wanted["caBundle"] {
                 let hook = hook.name;
                 return Some(format!("webhook {hook} of {name} trusts another CA"));
@@ -307,18 +316,14 @@ pub(crate) async fn registered(
 
 async fn apply(client: &Client, name: &str, webhooks: Vec<Value>) -> Result<(), Error> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let params = PatchParams::apply(FIELD_MANAGER).force();
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": { "name": name },
         "webhooks": webhooks,
     });
-    api.patch(name, &params, &Patch::Apply(configuration))
-        .await
-        .map_err(runtime::Error::api(format!(
-            "applying MutatingWebhookConfiguration {name}"
-        )))?;
+    let writer = Writer::new(api, FIELD_MANAGER);
+    writer.apply(&Key::new("", name), &configuration).await?;
     Ok(())
 }
 
@@ -327,8 +332,8 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    fn service(port: u16) -> Reach {
-        Reach::Service {
+    fn service(port: u16) -> WebhookAddress {
+        WebhookAddress::Service {
             namespace: "medley-system".to_owned(),
             name: "webhook".to_owned(),
             port,
@@ -348,25 +353,25 @@ mod tests {
     )]
     #[case(
         "url=https://10.1.2.3:9443",
-        Reach::Url("https://10.1.2.3:9443/admit".to_owned()),
+        WebhookAddress::Url("https://10.1.2.3:9443/admit".to_owned()),
         "10.1.2.3"
     )]
     #[case(
         "url=https://[::1]:9443/",
-        Reach::Url("https://[::1]:9443/admit".to_owned()),
+        WebhookAddress::Url("https://[::1]:9443/admit".to_owned()),
         "::1"
     )]
     fn addresses_are_parsed_into_certificate_names(
         #[case] text: &str,
-        #[case] expected: Reach,
+        #[case] expected: WebhookAddress,
         #[case] name: &str,
     ) {
-        let reach: Reach = text.parse().unwrap();
-        assert_eq!(reach, expected);
+        let webhook_address: WebhookAddress = text.parse().unwrap();
+        assert_eq!(webhook_address, expected);
         assert!(
-            reach.names().contains(&name.to_owned()),
+            webhook_address.names().contains(&name.to_owned()),
             "{:?}",
-            reach.names()
+            webhook_address.names()
         );
     }
 
@@ -388,7 +393,7 @@ mod tests {
         )]
         text: &str,
     ) {
-        let error = text.parse::<Reach>().unwrap_err().to_string();
+        let error = text.parse::<WebhookAddress>().unwrap_err().to_string();
         assert!(error.contains("service=NAMESPACE/NAME"), "{error}");
     }
 }

@@ -1,6 +1,5 @@
 //! AdmissionReviews: decoding requests and building responses.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -9,7 +8,9 @@ use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
 use governance::admission::{Admission, AdmissionVerdict, admit, approval_trigger};
 use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
+use kube::core::GroupVersionResource;
 use runtime::access::EndpointAuthorizer;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,11 +21,17 @@ use crate::callers::{Caller, Callers, ClientVerification};
 use crate::cpu::{self, CpuModels};
 use crate::images::{self, Layer};
 use crate::placement::{self, Placements};
+use crate::watches::Watches;
 use crate::{PATH, access};
 
 /// Version of the AdmissionReview API.
 const API_VERSION: &str = "admission.k8s.io/v1";
 
+/// An AdmissionReview with a request.
+///
+/// `kube::core::admission` has a type of its own for it. It decodes objects into a type with metadata and encodes them
+/// again, so that what Medley compares and patches would not be what the user sent, and it encodes a patch as an array
+/// of numbers, where the API server expects base64. Its parts are used: the resource and the user.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
@@ -38,7 +45,7 @@ struct Review {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AdmissionRequest {
     uid: String,
-    pub(crate) resource: Resource,
+    pub(crate) resource: GroupVersionResource,
     #[serde(default)]
     sub_resource: Option<String>,
     #[serde(default)]
@@ -46,7 +53,7 @@ pub(crate) struct AdmissionRequest {
     #[serde(default)]
     pub(crate) namespace: Option<String>,
     operation: String,
-    user_info: User,
+    user_info: UserInfo,
     #[serde(default)]
     pub(crate) object: Value,
     #[serde(default)]
@@ -54,16 +61,6 @@ pub(crate) struct AdmissionRequest {
     /// Identity of the sender, from the connection, never from the review itself.
     #[serde(skip)]
     pub(crate) caller: Caller,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Resource {
-    #[serde(default)]
-    pub(crate) group: String,
-    #[serde(default)]
-    version: String,
-    #[serde(rename = "resource")]
-    pub(crate) plural: String,
 }
 
 /// A path of the webhook. One resource may be registered for several paths.
@@ -92,10 +89,11 @@ impl Endpoint {
 #[derive(Clone)]
 pub(crate) struct Reviewer {
     client: Client,
+    watches: Watches,
     pub(crate) cpu_models: CpuModels,
     pub(crate) placements: Placements,
     /// Authorization for metrics; unset allows all.
-    pub(crate) keeper: Arc<OnceLock<EndpointAuthorizer>>,
+    pub(crate) metrics_authorizer: Arc<OnceLock<EndpointAuthorizer>>,
     pub(crate) callers: Callers,
 }
 
@@ -107,10 +105,12 @@ impl fmt::Debug for Reviewer {
 
 impl Reviewer {
     pub(crate) fn new(client: Client, callers: Callers) -> Self {
+        let watches = Watches::new(client.clone());
         Self {
-            cpu_models: CpuModels::new(client.clone()),
-            placements: Placements::new(client.clone()),
-            keeper: Arc::default(),
+            cpu_models: CpuModels::new(watches.clone()),
+            placements: Placements::new(watches.clone()),
+            watches,
+            metrics_authorizer: Arc::default(),
             callers,
             client,
         }
@@ -118,27 +118,13 @@ impl Reviewer {
 
     /// Readiness of the caches; the error lists what is missing.
     pub(crate) fn unsynced(&self) -> Result<&'static str, String> {
-        let mut kinds = self.cpu_models.unsynced();
-        kinds.extend(self.placements.unsynced());
+        let kinds = self.watches.unsynced();
         if kinds.is_empty() {
             return Ok("");
         }
         let kinds: Vec<String> = kinds.into_iter().collect();
         Err(format!("not listed yet: {}", kinds.join(", ")))
     }
-}
-
-/// `userInfo` of the request.
-#[derive(Debug, Deserialize)]
-pub(crate) struct User {
-    #[serde(default)]
-    pub(crate) username: String,
-    #[serde(default)]
-    pub(crate) uid: String,
-    #[serde(default)]
-    pub(crate) groups: Vec<String>,
-    #[serde(default)]
-    pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
 /// An invalid request, or one that cannot be answered now.
@@ -161,6 +147,12 @@ impl Refusal {
             code: 500,
             message: message.into(),
         }
+    }
+
+    /// The API server did not answer this request of the webhook.
+    pub(crate) fn api(operation: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let describe = runtime::Error::api(operation);
+        move |error| Self::later(describe(error).to_string())
     }
 }
 
@@ -280,14 +272,9 @@ async fn consider(
     mut request: AdmissionRequest,
     now: Timestamp,
 ) -> Result<Value, Refusal> {
-    let Resource {
-        group,
-        version,
-        plural,
-    } = &request.resource;
-    let (version, of) = (version.clone(), plural.clone());
+    let (group, plural) = (&*request.resource.group, &*request.resource.resource);
     let layer = Layer::of(group, plural);
-    if layer.is_none() && (group.as_str(), plural.as_str()) != (GROUP, PLURAL) {
+    if layer.is_none() && (group, plural) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
             "The request is about {plural}.{group}; {PLURAL}.{GROUP} and the resources of golden images are accepted"
         )));
@@ -307,8 +294,7 @@ async fn consider(
     if let Some(layer) = layer {
         let request = images::ImageRequest {
             user: request.user_info,
-            plural: of,
-            version,
+            resource: request.resource,
             old,
             new: request.object,
         };
@@ -328,18 +314,19 @@ async fn consider(
         None => false,
         Some(_) => access::may_approve(client, &user, &name)
             .await
-            .map_err(|message| Refusal { code: 500, message })?,
+            .map_err(Refusal::later)?,
     };
+    let username = user.username.unwrap_or_default();
     let verdict = admit(&Admission {
         name: name.clone(),
         old,
         new: request.object,
-        user: user.username.clone(),
-        groups: user.groups.clone(),
+        user: username.clone(),
+        groups: user.groups.unwrap_or_default(),
         may_approve,
         now,
     });
-    Ok(response(&name, &user.username, verdict))
+    Ok(response(&name, &username, verdict))
 }
 
 fn response(name: &str, user: &str, verdict: AdmissionVerdict) -> Value {

@@ -7,11 +7,14 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use jiff::Timestamp;
+use opentelemetry::global;
+use opentelemetry_http::HeaderExtractor;
 use serving::certificates::{Rejection, Tls};
-use serving::{Incoming, Limits, PATIENCE, PeerCertificates, stopped, text};
+use serving::{CLIENT_TIMEOUT, Incoming, Limits, PeerCertificates, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{Instrument as _, Span, field, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::health::Health;
 use crate::review::{self, Endpoint, Reviewer};
@@ -51,6 +54,10 @@ pub(crate) async fn listen(
             target: runtime::TRACE_TARGET, "admission",
             otel.kind = "server", path = request.uri().path(), status = field::Empty,
         );
+        // An API server that traces its requests names its span. Fails if nothing is exported here.
+        let headers = HeaderExtractor(request.headers());
+        let caller = global::get_text_map_propagator(|it| it.extract(&headers));
+        let _ = span.set_parent(caller);
         async move {
             let answer = respond(&reviewer, &health, request).await;
             Span::current().record("status", answer.status().as_u16());
@@ -96,8 +103,8 @@ pub(crate) async fn listen_metrics(
 
 /// The metrics, if the caller is authorized.
 async fn metrics(reviewer: &Reviewer, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    if let Some(keeper) = reviewer.keeper.get()
-        && let Some(refusal) = keeper.refusal(headers, "get", METRICS).await
+    if let Some(authorizer) = reviewer.metrics_authorizer.get()
+        && let Some(refusal) = authorizer.refusal(headers, "get", METRICS).await
     {
         return refusal.map(|message| Full::new(message.into()));
     }
@@ -148,7 +155,7 @@ async fn respond(
         }
     };
     let body = Limited::new(request.into_body(), MAX_REVIEW_BYTES).collect();
-    let body = match tokio::time::timeout(PATIENCE, body).await {
+    let body = match tokio::time::timeout(CLIENT_TIMEOUT, body).await {
         Err(_) => {
             return text(
                 StatusCode::REQUEST_TIMEOUT,

@@ -10,7 +10,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use serving::certificates::SelfSigned;
 use testkit::{TestCluster, TlsClient, WEBHOOK_CALLER, wait_until};
-use webhook::{Certificates, Checks, ClientCa, ClientVerification, Health, Running, Settings};
+use webhook::{
+    Certificates, ClientCa, ClientVerification, Health, Settings, WebhookServer, Webhooks,
+};
 
 /// How long a server may take to serve a new kind or to use another certificate.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
@@ -23,7 +25,7 @@ async fn serve(
     cluster: &TestCluster,
     authority: ClientCa,
     names: &[&str],
-) -> anyhow::Result<(Running, String)> {
+) -> anyhow::Result<(WebhookServer, String)> {
     let own = SelfSigned::new("medley-webhook", &["127.0.0.1".to_owned()])?;
     let trust = own.authority().to_owned();
     let settings = Settings {
@@ -46,7 +48,7 @@ async fn serve(
 /// Status code of a review by a user of the cluster.
 async fn code(
     cluster: &TestCluster,
-    webhook: &(Running, String),
+    webhook: &(WebhookServer, String),
     user: Option<&str>,
 ) -> anyhow::Result<u16> {
     let identity = user.map(|user| cluster.client_certificate(user));
@@ -157,7 +159,7 @@ async fn api_server_is_verified_by_client_certificate() -> anyhow::Result<()> {
         required: true,
     };
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let checks = Checks::default();
+    let checks = Webhooks::default();
     let webhook = webhook::start_verifying(client.clone(), any, &checks, callers).await?;
     let config = json!({
         "apiVersion": "advisor.kubevirt.io/v1alpha1",

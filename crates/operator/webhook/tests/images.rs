@@ -15,7 +15,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::{Checks, Layer, Running};
+use webhook::{Layer, WebhookServer, Webhooks};
 
 /// Upper bound of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const USER: &str = "system:serviceaccount:medley-system:medley-webhook";
 
 struct Fixture {
     cluster: TestCluster,
-    check: Running,
+    check: WebhookServer,
 }
 
 impl Fixture {
@@ -53,9 +53,9 @@ impl Fixture {
         bindings.create(&PostParams::default(), &binding).await?;
         let client = cluster.client_as(USER, &["system:serviceaccounts"])?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let checks = Checks {
+        let checks = Webhooks {
             layers: Layer::ALL.to_vec(),
-            ..Checks::default()
+            ..Webhooks::default()
         };
         // A real API server notices new permissions a moment later.
         let check = wait_until("the check may register itself", WAIT_TIMEOUT, || async {

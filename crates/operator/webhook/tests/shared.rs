@@ -15,14 +15,14 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::{Authorities, Certificates, Checks, Reach, Running};
+use webhook::{Authorities, Certificates, WebhookAddress, WebhookServer, Webhooks};
 
 const NAMESPACE: &str = "medley-system";
 const SECRET: &str = "medley-webhook-authority";
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A replica, and the CA bundle at its start.
-async fn replica(client: &Client) -> anyhow::Result<(Running, String)> {
+async fn replica(client: &Client) -> anyhow::Result<(WebhookServer, String)> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let authorities = Authorities::open(client.clone(), NAMESPACE, SECRET, names).await?;
     let bundle = authorities.bundle();
@@ -84,13 +84,13 @@ async fn cas_are_rotated_without_downtime() -> anyhow::Result<()> {
     assert_eq!(bundle, same);
     assert_eq!(authorities(&client).await?.len(), 1);
 
-    let reach = Reach::Url(one.url());
-    let checks = Checks {
+    let reach = WebhookAddress::Url(one.url());
+    let checks = Webhooks {
         approvals: true,
-        ..Checks::default()
+        ..Webhooks::default()
     };
     let trust = one.trust().cloned().context("a certificate of its own")?;
-    webhook::register_checks(&client, &trust, &reach, &checks, &mut one).await?;
+    webhook::register_webhooks(&client, &trust, &reach, &checks, &mut one).await?;
     wait_until("the API server asks", WAIT_TIMEOUT, async || {
         Ok(author(&client).await.ok().flatten())
     })
@@ -207,7 +207,7 @@ async fn author(client: &Client) -> anyhow::Result<Option<String>> {
 }
 
 /// Whether a client that trusts only this CA trusts the webhook.
-async fn is_trusted(check: &Running, authority: &str) -> bool {
+async fn is_trusted(check: &WebhookServer, authority: &str) -> bool {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, ServerName};
     let connected = async {

@@ -18,7 +18,7 @@ use testkit::{TestCluster, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use webhook::{Certificates, Running};
+use webhook::{Certificates, WebhookServer};
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -27,7 +27,7 @@ fn any_port() -> SocketAddr {
 }
 
 /// Sends a request over TLS and reads the whole response; an error if the certificate is not trusted.
-async fn ask(check: &Running, authority: &str, request: &[u8]) -> anyhow::Result<String> {
+async fn ask(check: &WebhookServer, authority: &str, request: &[u8]) -> anyhow::Result<String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
         roots.add(certificate?)?;

@@ -10,7 +10,7 @@ use platform::{Digest, Hasher};
 use super::Layer;
 use super::pool::Pool;
 use crate::error::Error;
-use crate::unpack::{Out, Packing, Step, Unpacker};
+use crate::unpack::{Out, Packing, UnpackStep, Unpacker};
 
 /// State shared by the threads.
 #[derive(Debug, Default)]
@@ -142,7 +142,8 @@ pub(super) fn unpack(
                 let step = unpacker.feed(&mut input, &mut out)?;
                 let packed = unpacker.packed();
                 let far = boundary_every.is_some_and(|every| packed - last >= every);
-                if let (Step::Boundary, true, Some(packing)) = (step, far, unpacker.packing()) {
+                if let (UnpackStep::Boundary, true, Some(packing)) = (step, far, unpacker.packing())
+                {
                     last = packed;
                     let boundary = Flow::Boundary {
                         packed,

@@ -4,6 +4,9 @@
 //! So there are only as many as were ever in use at once, regardless of how an allocator handles memory
 //! that is allocated by one thread and freed by another.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -49,27 +52,5 @@ impl Drop for PooledBuffer {
         let buffer = std::mem::take(&mut self.buffer);
         let mut free = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(buffer);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffer_returns_to_the_pool_after_its_last_reader() {
-        let pool = Pool::default();
-        let mut buffer = pool.take();
-        buffer[..3].copy_from_slice(b"abc");
-        let place = buffer.as_ptr();
-        let shared = pool.share(buffer, 3);
-        let other = shared.clone();
-        drop(shared);
-        assert_eq!(&other[..], b"abc");
-        let another = pool.take();
-        assert_ne!(another.as_ptr(), place);
-        drop(other);
-        let again = pool.take();
-        assert_eq!(again.as_ptr(), place);
     }
 }

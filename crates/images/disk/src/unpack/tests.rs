@@ -34,7 +34,7 @@ fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<Unpacked, Error>
                 all.extend_from_slice(data);
                 Ok(())
             })?;
-            if step == Step::Boundary {
+            if step == UnpackStep::Boundary {
                 boundaries.push((unpacker.packed(), unpacker.unpacked()));
             }
         }

@@ -1,5 +1,8 @@
 //! Blobs as streams: resumed when interrupted, verified at their end.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use http::{HeaderValue, Method, StatusCode};
 use platform::{Digest, Hasher, Reference};
 use tokio::time::{Instant, sleep};
 
-use super::ask::Ask;
+use super::request::RegistryRequest;
 use super::{Candidate, Inner};
 use crate::error::{Cause, Error, Operation};
 use crate::transport::Answer;
@@ -160,10 +163,7 @@ impl Reading {
         match digest.expect(hasher.finish()) {
             Ok(()) => Ok(None),
             Err(mismatch) => {
-                let cause = Cause::DigestMismatch {
-                    expected: mismatch.expected,
-                    actual: mismatch.actual,
-                };
+                let cause = Cause::from(mismatch);
                 // Remember the failure, so that the next reader begins with another endpoint if there
                 // is one.
                 if let Some(candidate) = self.candidates.get(self.candidate) {
@@ -250,7 +250,7 @@ impl Reading {
                 headers.push((RANGE, range));
             }
         }
-        let ask = Ask {
+        let request = RegistryRequest {
             operation: Operation::Blob,
             method: Method::GET,
             path: format!("blobs/{name}"),
@@ -258,7 +258,9 @@ impl Reading {
         };
         let inner = Arc::clone(&self.inner);
         let answer = inner
-            .retry_at_endpoint(&candidate.place, || inner.ask(&candidate, &ask).boxed())
+            .retry_at_endpoint(&candidate.place, || {
+                inner.send(&candidate, &request).boxed()
+            })
             .await;
         let opened = match answer {
             Ok(answer) => self.placed(answer).await,
@@ -332,23 +334,4 @@ pub(super) fn read_range(text: &str) -> Option<(u64, Option<u64>)> {
         total => Some(total.parse().ok()?),
     };
     Some((start.parse().ok()?, total))
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case("bytes 10-19/100", Some((10, Some(100))))]
-    #[case("bytes 0-0/*", Some((0, None)))]
-    #[case("bytes */100", None)]
-    #[case("10-19/100", None)]
-    #[case("bytes 10-19", None)]
-    #[case("bytes -5-19/100", None)]
-    #[case("", None)]
-    fn ranges_are_read(#[case] text: &str, #[case] expected: Option<(u64, Option<u64>)>) {
-        assert_eq!(read_range(text), expected);
-    }
 }

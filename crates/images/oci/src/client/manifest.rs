@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use platform::{Digest, Reference};
 use tokio::time::Instant;
 
-use super::ask::Ask;
+use super::request::RegistryRequest;
 use super::{Candidate, Content, Inner, Tag};
 use crate::error::{Cause, Operation};
 
@@ -108,14 +108,14 @@ impl Inner {
 
     /// The digest of a tag by HEAD. `None` if the registry does not send it.
     async fn head(&self, candidate: &Candidate, name: &str) -> Result<Option<Digest>, Cause> {
-        let ask = Ask {
+        let request = RegistryRequest {
             operation: Operation::Check,
             method: Method::HEAD,
             path: format!("manifests/{name}"),
             headers: vec![(ACCEPT, HeaderValue::from_static(TYPES))],
         };
         let answer = self
-            .retry_at_endpoint(&candidate.place, || self.ask(candidate, &ask).boxed())
+            .retry_at_endpoint(&candidate.place, || self.send(candidate, &request).boxed())
             .await;
         match answer {
             Ok(answer) => Ok(answer.header(DIGEST).and_then(|digest| digest.parse().ok())),
@@ -138,7 +138,7 @@ impl Inner {
         if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
             headers.push((IF_NONE_MATCH, etag));
         }
-        let ask = Ask {
+        let request = RegistryRequest {
             operation: Operation::Manifest,
             method: Method::GET,
             path: format!("manifests/{name}"),
@@ -147,7 +147,7 @@ impl Inner {
         let limit = self.settings.manifest_limit;
         self.retry_at_endpoint(&candidate.place, || {
             async {
-                let answer = self.ask(candidate, &ask).await?;
+                let answer = self.send(candidate, &request).await?;
                 if answer.parts.status == StatusCode::NOT_MODIFIED {
                     return Ok(Read::Same);
                 }
@@ -183,7 +183,7 @@ impl Inner {
         digest: Digest,
         size: u64,
     ) -> Result<Arc<Content>, Cause> {
-        let ask = Ask {
+        let request = RegistryRequest {
             operation: Operation::Blob,
             method: Method::GET,
             path: format!("blobs/{digest}"),
@@ -192,7 +192,7 @@ impl Inner {
         let content = self
             .retry_at_endpoint(&candidate.place, || {
                 async {
-                    let answer = self.ask(&candidate, &ask).await?;
+                    let answer = self.send(&candidate, &request).await?;
                     let content_type = answer.header(CONTENT_TYPE).map(str::to_owned);
                     let bytes = answer.read(size).await?;
                     let found = bytes.len() as u64;
@@ -217,12 +217,7 @@ impl Inner {
 }
 
 fn verified(digest: &Digest, bytes: &Bytes) -> Result<Digest, Cause> {
-    digest
-        .verify(bytes)
-        .map_err(|mismatch| Cause::DigestMismatch {
-            expected: mismatch.expected,
-            actual: mismatch.actual,
-        })?;
+    digest.verify(bytes)?;
     Ok(digest.clone())
 }
 

@@ -3,6 +3,9 @@
 //! A file has no digest to request it by, and may change while it is read: data read after an
 //! interruption has to belong to the version it began with, or reading fails.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -110,7 +113,7 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    fn of(answer: &Answer, asked: &Url) -> Self {
+    fn of(answer: &Answer, requested: &Url) -> Self {
         let text = |name| answer.header(name).map(str::to_owned);
         let length = match answer.parts.status {
             StatusCode::PARTIAL_CONTENT => {
@@ -123,7 +126,7 @@ impl FileVersion {
             etag: text(ETAG),
             modified: text(LAST_MODIFIED),
             length,
-            moved: auth::origin(&answer.url) != auth::origin(asked),
+            moved: auth::origin(&answer.url) != auth::origin(requested),
         }
     }
 
@@ -168,17 +171,20 @@ impl Client {
     /// empty.
     pub async fn look(&self, file: &WebFile, keyring: &Keyring) -> Result<FileVersion, Error> {
         let inner = &self.inner;
-        let asking = inner.asking(file, keyring)?;
-        let key = (file.clone(), CredentialId::of(asking.credential.as_deref()));
+        let request = inner.file_request(file, keyring)?;
+        let key = (
+            file.clone(),
+            CredentialId::of(request.credential.as_deref()),
+        );
         let known = inner.files.get(&key);
         let attempts = inner.settings.retry.attempts;
         let host = file.address.host();
         let looked = inner
             .retry_up_to(host, attempts, || {
-                inner.look(&asking, known.as_ref()).boxed()
+                inner.look(&request, known.as_ref()).boxed()
             })
             .await;
-        let version = looked.map_err(|cause| asking.error(Operation::Check, cause))?;
+        let version = looked.map_err(|cause| request.error(Operation::Check, cause))?;
         inner.files.insert(key, version.clone());
         Ok(version)
     }
@@ -194,7 +200,7 @@ impl Client {
     ) -> Result<BlobStream, Error> {
         let fetching = Fetching {
             inner: Arc::clone(&self.inner),
-            asking: self.inner.asking(file, keyring)?,
+            request: self.inner.file_request(file, keyring)?,
             version: version.clone(),
             position: offset,
             body: None,
@@ -207,7 +213,7 @@ impl Client {
                 Ok(Some(piece)) => Some((Ok(piece), Some(fetching))),
                 Ok(None) => None,
                 Err(cause) => {
-                    let error = fetching.asking.error(Operation::Blob, cause);
+                    let error = fetching.request.error(Operation::Blob, cause);
                     Some((Err(error), None))
                 }
             }
@@ -235,7 +241,7 @@ impl FileRequest {
 }
 
 impl Inner {
-    fn asking(&self, file: &WebFile, keyring: &Keyring) -> Result<FileRequest, Error> {
+    fn file_request(&self, file: &WebFile, keyring: &Keyring) -> Result<FileRequest, Error> {
         let address = &file.address;
         let url = Url::parse(address.as_str()).map_err(|_| {
             let cause = Cause::Invalid("it is not a URL".to_owned());
@@ -256,7 +262,7 @@ impl Inner {
     /// Sends one request. The response is a success or `304`; any other status is an error.
     async fn fetch(
         &self,
-        asking: &FileRequest,
+        request: &FileRequest,
         operation: Operation,
         method: Method,
         conditions: &[(HeaderName, &str)],
@@ -265,11 +271,11 @@ impl Inner {
         headers.insert(USER_AGENT, self.agent()?);
         // Request the bytes of the file itself, not compressed in transit.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let shown = asking.preemptive_authorization();
+        let shown = request.preemptive_authorization();
         if let Some(shown) = &shown {
             headers.insert(AUTHORIZATION, sensitive(shown.expose())?);
         }
-        for (name, value) in &asking.file.headers.0 {
+        for (name, value) in &request.file.headers.0 {
             headers.append(name.clone(), value.clone());
         }
         for (name, value) in conditions {
@@ -282,11 +288,11 @@ impl Inner {
             .send(&Call {
                 operation,
                 method,
-                url: asking.url.clone(),
+                url: request.url.clone(),
                 headers,
                 body: Bytes::new(),
-                tls: &asking.tls,
-                verify: asking.verify,
+                tls: &request.tls,
+                verify: request.verify,
                 check: &|_| Ok(()),
             })
             .await?;
@@ -294,13 +300,13 @@ impl Inner {
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             return Ok(answer);
         }
-        let credential = asking.credential.as_deref();
+        let credential = request.credential.as_deref();
         Err(refusal(answer, credential, shown.as_ref().map(Secret::expose)).await)
     }
 
     async fn look(
         &self,
-        asking: &FileRequest,
+        request: &FileRequest,
         known: Option<&FileVersion>,
     ) -> Result<FileVersion, Cause> {
         let mut conditions = Vec::new();
@@ -313,7 +319,7 @@ impl Inner {
         }
         let operation = Operation::Check;
         let answer = match self
-            .fetch(asking, operation, Method::HEAD, &conditions)
+            .fetch(request, operation, Method::HEAD, &conditions)
             .await
         {
             // Presigned URLs are valid for one method, which is not HEAD.
@@ -325,14 +331,14 @@ impl Inner {
                 },
             ) => {
                 conditions.push((RANGE, "bytes=0-0"));
-                self.fetch(asking, operation, Method::GET, &conditions)
+                self.fetch(request, operation, Method::GET, &conditions)
                     .await?
             }
             answer => answer?,
         };
         match known {
             Some(known) if answer.parts.status == StatusCode::NOT_MODIFIED => Ok(known.clone()),
-            _ => Ok(FileVersion::of(&answer, &asking.url)),
+            _ => Ok(FileVersion::of(&answer, &request.url)),
         }
     }
 }
@@ -340,7 +346,7 @@ impl Inner {
 /// A file being read.
 struct Fetching {
     inner: Arc<Inner>,
-    asking: FileRequest,
+    request: FileRequest,
     version: FileVersion,
     position: u64,
     body: Option<Answer>,
@@ -397,7 +403,7 @@ impl Fetching {
             return Err(cause);
         }
         let wait = retry.wait(self.failures);
-        let (file, at) = (&self.asking.file.address, self.position);
+        let (file, at) = (&self.request.file.address, self.position);
         tracing::debug!(%file, at, %cause, ?wait, "resuming");
         sleep(wait).await;
         Ok(())
@@ -413,12 +419,12 @@ impl Fetching {
             conditions.push((RANGE, range.as_str()));
             conditions.push((IF_RANGE, condition));
         }
-        let (inner, asking) = (&self.inner, &self.asking);
+        let (inner, request) = (&self.inner, &self.request);
         let attempts = inner.settings.retry.attempts;
         let answer = inner
-            .retry_up_to(asking.file.address.host(), attempts, || {
+            .retry_up_to(request.file.address.host(), attempts, || {
                 inner
-                    .fetch(asking, Operation::Blob, Method::GET, &conditions)
+                    .fetch(request, Operation::Blob, Method::GET, &conditions)
                     .boxed()
             })
             .await?;
@@ -429,7 +435,7 @@ impl Fetching {
 
     /// The body at the position: a server may answer a range request with the whole file.
     async fn placed(&self, mut answer: Answer) -> Result<Answer, Cause> {
-        let found = FileVersion::of(&answer, &self.asking.url);
+        let found = FileVersion::of(&answer, &self.request.url);
         if !self.version.is_same(&found) {
             return Err(Cause::Invalid(
                 "the file changed while it was read; start again".to_owned(),
@@ -449,74 +455,5 @@ impl Fetching {
         let size = self.version.length.unwrap_or(self.position);
         skip(&mut answer, self.position, size).await?;
         Ok(answer)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    fn version(etag: &str, modified: &str, length: u64, moved: bool) -> FileVersion {
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        FileVersion {
-            etag: text(etag),
-            modified: text(modified),
-            length: Some(length),
-            moved,
-        }
-    }
-
-    #[rstest]
-    #[case::same_tag(version("\"a\"", "x", 1, false), version("\"a\"", "y", 1, false), true)]
-    #[case::other_tag(
-        version("\"a\"", "x", 1, false),
-        version("\"b\"", "x", 1, false),
-        false
-    )]
-    #[case::other_length(
-        version("\"a\"", "x", 1, false),
-        version("\"a\"", "x", 2, false),
-        false
-    )]
-    #[case::another_mirror(version("\"a\"", "x", 1, true), version("\"b\"", "x", 1, true), true)]
-    #[case::another_time(version("\"a\"", "x", 1, true), version("\"a\"", "y", 1, true), false)]
-    #[case::no_tags(version("", "x", 1, false), version("", "x", 1, false), true)]
-    fn versions_are_distinguished(
-        #[case] one: FileVersion,
-        #[case] other: FileVersion,
-        #[case] expected: bool,
-    ) {
-        assert_eq!(one.is_same(&other), expected);
-        assert_eq!(other.is_same(&one), expected);
-    }
-
-    #[rstest]
-    #[case::strong(version("\"a\"", "x", 1, false), Some("\"a\""))]
-    #[case::weak(version("W/\"a\"", "x", 1, false), Some("x"))]
-    #[case::of_a_mirror(version("\"a\"", "x", 1, true), Some("x"))]
-    #[case::nothing(version("W/\"a\"", "", 1, false), None)]
-    fn ranges_are_of_one_version(#[case] version: FileVersion, #[case] expected: Option<&str>) {
-        assert_eq!(version.condition(), expected);
-    }
-
-    #[test]
-    fn headers_are_read_and_not_shown() {
-        let headers = Headers::read(["X-Token: secret", "accept:text/plain"]).unwrap();
-        let shown = format!("{headers:?}");
-        assert!(
-            shown.contains("x-token") && !shown.contains("secret"),
-            "{shown}"
-        );
-        for (bad, part) in [
-            ("no colon secret", "`Name: value`"),
-            ("a b: secret", "`Name: value`"),
-            ("X: a\r\nY: secret", "`Name: value`"),
-            ("Range: secret", "header range cannot be set"),
-        ] {
-            let said = Headers::read([bad]).unwrap_err();
-            assert!(said.contains(part) && !said.contains("secret"), "{said}");
-        }
     }
 }

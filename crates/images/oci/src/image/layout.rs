@@ -173,12 +173,7 @@ impl Store {
 
     async fn small(self: &Arc<Self>, digest: &Digest) -> Result<Content, Cause> {
         let bytes = self.whole(&name_of(digest)).await?;
-        digest
-            .verify(&bytes)
-            .map_err(|mismatch| Cause::DigestMismatch {
-                expected: mismatch.expected,
-                actual: mismatch.actual,
-            })?;
+        digest.verify(&bytes)?;
         Ok(Content {
             digest: digest.clone(),
             content_type: None,
@@ -329,12 +324,7 @@ impl Reading {
                 return Err(Cause::Truncated { expected, found });
             }
             if let Some(hasher) = self.hasher.take() {
-                digest
-                    .expect(hasher.finish())
-                    .map_err(|mismatch| Cause::DigestMismatch {
-                        expected: mismatch.expected,
-                        actual: mismatch.actual,
-                    })?;
+                digest.expect(hasher.finish())?;
             }
             return Ok(None);
         }

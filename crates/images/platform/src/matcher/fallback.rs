@@ -7,12 +7,12 @@ const NEWEST: u32 = 32;
 
 /// An architecture and a variant, normalised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct FallbackPlatform {
     pub(super) architecture: String,
     pub(super) variant: String,
 }
 
-impl Step {
+impl FallbackPlatform {
     pub(super) fn of(platform: &Platform) -> Self {
         Self {
             architecture: platform.architecture.clone(),
@@ -33,37 +33,41 @@ impl Step {
 }
 
 /// What a node of a (normalised) platform runs, best first.
-pub(super) fn steps(node: &Platform) -> Vec<Step> {
+pub(super) fn steps(node: &Platform) -> Vec<FallbackPlatform> {
     match node.architecture.as_str() {
         "amd64" => {
-            let mut steps = vec![Step::of(node)];
+            let mut steps = vec![FallbackPlatform::of(node)];
             if let Some(newest) = generation(&node.variant) {
                 steps.extend(
                     (1..newest)
                         .rev()
-                        .map(|n| Step::new("amd64", format!("v{n}"))),
+                        .map(|n| FallbackPlatform::new("amd64", format!("v{n}"))),
                 );
             }
-            steps.push(Step::new("386", ""));
+            steps.push(FallbackPlatform::new("386", ""));
             steps
         }
         "arm" => arm(&node.variant),
         "arm64" => arm64(&node.variant),
-        _ => vec![Step::of(node)],
+        _ => vec![FallbackPlatform::of(node)],
     }
 }
 
-fn arm(variant: &str) -> Vec<Step> {
-    let mut steps = vec![Step::new("arm", variant)];
+fn arm(variant: &str) -> Vec<FallbackPlatform> {
+    let mut steps = vec![FallbackPlatform::new("arm", variant)];
     if let Some(newest) = generation(variant) {
         // Versions before v5 have no common baseline.
-        steps.extend((5..newest).rev().map(|n| Step::new("arm", format!("v{n}"))));
+        steps.extend(
+            (5..newest)
+                .rev()
+                .map(|n| FallbackPlatform::new("arm", format!("v{n}"))),
+        );
     }
     steps
 }
 
 /// `v9.x` includes `v8.(x+5)`. An unknown variant runs nothing, as in containerd.
-fn arm64(variant: &str) -> Vec<Step> {
+fn arm64(variant: &str) -> Vec<FallbackPlatform> {
     let (major, minor) = match variant.strip_prefix('v') {
         None if variant.is_empty() => (8, 0),
         None => return Vec::new(),
@@ -79,13 +83,13 @@ fn arm64(variant: &str) -> Vec<Step> {
     let down = |major: u32, minor: u32| {
         (0..=minor).rev().map(move |minor| {
             if minor == 0 {
-                Step::new("arm64", format!("v{major}"))
+                FallbackPlatform::new("arm64", format!("v{major}"))
             } else {
-                Step::new("arm64", format!("v{major}.{minor}"))
+                FallbackPlatform::new("arm64", format!("v{major}.{minor}"))
             }
         })
     };
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<FallbackPlatform> = Vec::new();
     if major == 9 {
         steps.extend(down(9, minor));
         steps.extend(down(8, (minor + 5).min(9)));

@@ -5,7 +5,6 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use super::{Part, ReferenceError};
-use crate::excerpt::excerpt;
 
 /// The maximum length of a DNS name.
 const MAX_NAME: usize = 253;
@@ -73,11 +72,7 @@ impl Host {
 
     /// Parses the host of a reference; `whole` is quoted in errors.
     pub(super) fn read(host: &str, whole: &str) -> Result<Self, ReferenceError> {
-        let malformed = |part, value| ReferenceError::Malformed {
-            text: excerpt(whole),
-            part,
-            value: excerpt(value),
-        };
+        let malformed = |part, value| ReferenceError::malformed(whole, part, value);
         let (name, port) = if let Some(bracketed) = host.strip_prefix('[') {
             let (address, rest) = bracketed
                 .split_once(']')
@@ -102,14 +97,7 @@ impl Host {
             }
             (name, port)
         };
-        if name.len() > MAX_NAME {
-            return Err(ReferenceError::TooLong {
-                text: excerpt(whole),
-                part: Part::Host,
-                found: name.len(),
-                most: MAX_NAME,
-            });
-        }
+        ReferenceError::check_length(whole, Part::Host, name.len(), MAX_NAME)?;
         let port = port
             .map(|port| read_port(port).ok_or_else(|| malformed(Part::Port, port)))
             .transpose()?;

@@ -33,20 +33,9 @@ impl Repository {
             });
         }
         if !path.split('/').all(is_component) {
-            return Err(ReferenceError::Malformed {
-                text: excerpt(whole),
-                part: Part::Repository,
-                value: excerpt(path),
-            });
+            return Err(ReferenceError::malformed(whole, Part::Repository, path));
         }
-        if path.len() > MAX_PATH {
-            return Err(ReferenceError::TooLong {
-                text: excerpt(whole),
-                part: Part::Repository,
-                found: path.len(),
-                most: MAX_PATH,
-            });
-        }
+        ReferenceError::check_length(whole, Part::Repository, path.len(), MAX_PATH)?;
         Ok(Self(path.to_owned()))
     }
 }
@@ -96,20 +85,9 @@ impl Tag {
     pub(super) fn read(tag: &str, whole: &str) -> Result<Self, ReferenceError> {
         let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
         if tag.is_empty() || tag.starts_with(['.', '-']) || !tag.bytes().all(inner) {
-            return Err(ReferenceError::Malformed {
-                text: excerpt(whole),
-                part: Part::Tag,
-                value: excerpt(tag),
-            });
+            return Err(ReferenceError::malformed(whole, Part::Tag, tag));
         }
-        if tag.len() > MAX_TAG {
-            return Err(ReferenceError::TooLong {
-                text: excerpt(whole),
-                part: Part::Tag,
-                found: tag.len(),
-                most: MAX_TAG,
-            });
-        }
+        ReferenceError::check_length(whole, Part::Tag, tag.len(), MAX_TAG)?;
         Ok(Self(tag.to_owned()))
     }
 }

@@ -210,17 +210,6 @@ fn docker_hub_answers_elsewhere() {
     assert_eq!((host.name(), host.port()), ("localhost", Some(80)));
 }
 
-#[rstest]
-#[case("fedora:latest", "fedora:latest")]
-#[case("someone/x", "someone/x:latest")]
-#[case("library/a/b", "library/a/b:latest")]
-#[case("quay.io/x", "quay.io/x:latest")]
-#[case("docker.io/localhost/x", "docker.io/localhost/x:latest")]
-fn familiar_names_mean_the_same(#[case] text: &str, #[case] familiar: &str) {
-    assert_eq!(read(text).familiar(), familiar);
-    assert_eq!(read(familiar), read(text));
-}
-
 #[test]
 fn another_place_and_another_version() {
     let reference = read("quay.io/a/b:1");
@@ -252,7 +241,6 @@ proptest! {
         if let Ok(reference) = text.parse::<Reference>() {
             let canonical = reference.to_string();
             prop_assert_eq!(&canonical.parse::<Reference>().unwrap(), &reference);
-            prop_assert_eq!(&reference.familiar().parse::<Reference>().unwrap(), &reference);
             let json = serde_json::to_string(&reference).unwrap();
             prop_assert_eq!(serde_json::from_str::<Reference>(&json).unwrap(), reference);
         }

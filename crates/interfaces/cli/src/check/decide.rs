@@ -10,7 +10,7 @@ use manifests::{HOME, Job, OLDEST_KUBERNETES};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::inputs::{CheckInputs, Observed};
+use super::inputs::CheckInputs;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,43 +43,60 @@ pub(super) struct Finding {
     pub(super) docs: String,
 }
 
-impl Finding {
-    fn new(id: &'static str, group: &'static str, title: impl Into<String>, state: State) -> Self {
-        Self {
-            id,
-            group,
-            title: title.into(),
+/// A check before its result is known.
+struct Check {
+    id: &'static str,
+    group: &'static str,
+    title: String,
+}
+
+impl Check {
+    fn new(id: &'static str, group: &'static str, title: impl Into<String>) -> Self {
+        let title = title.into();
+        Self { id, group, title }
+    }
+
+    fn finding(self, state: State, message: impl Into<String>) -> Finding {
+        Finding {
+            id: self.id,
+            group: self.group,
+            title: self.title,
             state,
-            message: String::new(),
-            hint: None,
-            docs: format!("{HOME}/blob/main/docs/check.md#{id}"),
-        }
-    }
-
-    fn with_message(self, message: impl Into<String>) -> Self {
-        Self {
             message: message.into(),
-            ..self
+            hint: None,
+            docs: format!("{HOME}/blob/main/docs/check.md#{}", self.id),
         }
     }
 
+    fn ok(self) -> Finding {
+        self.finding(State::Ok, "")
+    }
+
+    fn off(self, message: impl Into<String>) -> Finding {
+        self.finding(State::Off, message)
+    }
+
+    fn warning(self, message: impl Into<String>) -> Finding {
+        self.finding(State::Warning, message)
+    }
+
+    fn failed(self, message: impl Into<String>) -> Finding {
+        self.finding(State::Failed, message)
+    }
+
+    /// State that could not be read: a warning, since it may be fine.
+    fn unreadable(self, why: &str) -> Finding {
+        self.warning(format!("it cannot be read: {why}"))
+            .hint("run the check as a user who may read it, such as a cluster-admin")
+    }
+}
+
+impl Finding {
     fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
         }
-    }
-
-    /// Finding for state that could not be read: a warning, since it may be fine.
-    fn unreadable(
-        id: &'static str,
-        group: &'static str,
-        title: impl Into<String>,
-        why: &str,
-    ) -> Self {
-        Self::new(id, group, title, State::Warning)
-            .with_message(format!("it cannot be read: {why}"))
-            .hint("run the check as a user who may read it, such as a cluster-admin")
     }
 }
 
@@ -106,88 +123,84 @@ const KUBERNETES: &str = "Kubernetes";
 
 fn kubernetes(inputs: &CheckInputs) -> Vec<Finding> {
     let (major, minor) = OLDEST_KUBERNETES;
-    let api = Finding::new("api", KUBERNETES, "the API server responds", State::Ok);
+    let api = Check::new("api", KUBERNETES, "the API server responds");
     let title = format!("the version is {major}.{minor} or later");
-    let version = |state| Finding::new("version", KUBERNETES, title.clone(), state);
+    let check = Check::new("version", KUBERNETES, title);
     let version = match inputs.version.number {
-        Some(number) if number >= OLDEST_KUBERNETES => version(State::Ok),
-        Some((major, minor)) => version(State::Failed)
-            .with_message(format!("it is {major}.{minor}"))
-            .hint("upgrade the cluster: match conditions of webhooks and scheduling gates are missing"),
-        None => version(State::Warning)
-            .with_message("the version cannot be parsed")
+        Some(number) if number >= OLDEST_KUBERNETES => check.ok(),
+        Some((major, minor)) => check.failed(format!("it is {major}.{minor}")).hint(
+            "upgrade the cluster: it lacks match conditions of webhooks and scheduling gates",
+        ),
+        None => check
+            .warning("the version cannot be parsed")
             .hint("see `kubectl version`"),
     };
-    vec![api.with_message(inputs.version.text.clone()), version]
+    vec![api.finding(State::Ok, inputs.version.text.clone()), version]
 }
 
 const INSTALLING: &str = "Installing";
 
 fn installing(inputs: &CheckInputs) -> Vec<Finding> {
     let title = "you may create everything that is installed";
+    let check = Check::new("install-rights", INSTALLING, title);
     let permissions = match &inputs.cannot_install {
-        Ok(missing) if missing.is_empty() => {
-            Finding::new("install-rights", INSTALLING, title, State::Ok)
-        }
-        Ok(missing) => Finding::new("install-rights", INSTALLING, title, State::Failed)
-            .with_message(format!("you may not {}", listed(missing)))
+        Ok(missing) if missing.is_empty() => check.ok(),
+        Ok(missing) => check
+            .failed(format!("you may not {}", listed(missing)))
             .hint(
                 "have a cluster-admin install: medley manifests | kubectl apply --server-side -f -",
             ),
-        Err(why) => Finding::unreadable("install-rights", INSTALLING, title, why),
+        Err(why) => check.unreadable(why),
     };
     let title = "you may grant the required permissions";
+    let check = Check::new("install-grants", INSTALLING, title);
     let granting = match &inputs.may_escalate {
-        Ok(true) => Finding::new("install-grants", INSTALLING, title, State::Ok),
-        Ok(false) => Finding::new("install-grants", INSTALLING, title, State::Warning)
-            .with_message("you may only grant permissions that you have yourself")
+        Ok(true) => check.ok(),
+        Ok(false) => check
+            .warning("you may only grant permissions that you have yourself")
             .hint("have a cluster-admin apply `medley manifests --only rbac`"),
-        Err(why) => Finding::unreadable("install-grants", INSTALLING, title, why),
+        Err(why) => check.unreadable(why),
     };
     let title = format!("namespace {} does not exist yet", inputs.namespace);
+    let check = Check::new("install-namespace", INSTALLING, title);
     let namespace = match &inputs.namespace_exists {
-        Ok(false) => Finding::new("install-namespace", INSTALLING, title, State::Ok),
-        Ok(true) => Finding::new("install-namespace", INSTALLING, title, State::Off)
-            .with_message("it exists, and will be used"),
-        Err(why) => Finding::unreadable("install-namespace", INSTALLING, title, why),
+        Ok(false) => check.ok(),
+        Ok(true) => check.off("it exists, and will be used"),
+        Err(why) => check.unreadable(why),
     };
     let installed = inputs.definitions.values();
     let installed = installed.filter(|it| matches!(it, Ok(Some(_)))).count();
     let title = "the CRDs of Medley are not installed yet";
+    let check = Check::new("install-kinds", INSTALLING, title);
     let kinds = match installed {
-        0 => Finding::new("install-kinds", INSTALLING, title, State::Ok),
-        count => Finding::new("install-kinds", INSTALLING, title, State::Off).with_message(
-            format!("{count} are installed, and will be upgraded; objects are kept"),
-        ),
+        0 => check.ok(),
+        count => check.off(format!(
+            "{count} are installed, and will be upgraded; objects are kept"
+        )),
     };
     vec![permissions, granting, namespace, kinds]
 }
 
-const KINDS: &str = "Kinds";
-
 fn kinds(inputs: &CheckInputs) -> Vec<Finding> {
     let apply = "medley manifests --only crds | kubectl apply --server-side -f -";
-    let wanted = manifests::definitions();
     let mut findings = Vec::new();
-    for definition in &wanted {
+    for definition in &manifests::definitions() {
         let name = definition.metadata.name.clone().unwrap_or_default();
         let title = format!("CRD {name} is installed in this version");
-        let finding = |state| Finding::new("kinds", KINDS, title.clone(), state);
+        let check = Check::new("kinds", "Kinds", title);
         findings.push(match inputs.definitions.get(&name) {
-            None | Some(Ok(None)) => finding(State::Failed)
-                .with_message("it is not installed")
-                .hint(apply),
-            Some(Err(why)) => Finding::unreadable("kinds", KINDS, title.clone(), why),
-            Some(Ok(Some(there))) if !is_established(there) => finding(State::Failed)
-                .with_message("it is not established: the API server does not serve it")
+            None | Some(Ok(None)) => check.failed("it is not installed").hint(apply),
+            Some(Err(why)) => check.unreadable(why),
+            Some(Ok(Some(there))) if !is_established(there) => check
+                .failed("it is not established: the API server does not serve it")
                 .hint(format!("kubectl describe crd {name}")),
             Some(Ok(Some(there))) => {
                 let ours = serde_json::to_value(&definition.spec.versions).unwrap_or_default();
                 if contains(&there["spec"]["versions"], ours) {
-                    finding(State::Ok)
+                    check.ok()
                 } else {
-                    finding(State::Warning)
-                        .with_message("it is from another version of Medley")
+                    check
+                        .warning("it is from another version of Medley")
                         .hint(apply)
                 }
             }
@@ -228,8 +241,6 @@ fn contains(theirs: &Value, mut ours: Value) -> bool {
     within(&theirs, &ours)
 }
 
-const JOBS: &str = "Jobs";
-
 /// CRDs that a job needs and Medley does not install, each with the project that provides it.
 fn foreign(job: Job) -> &'static [(&'static str, &'static str)] {
     match job {
@@ -252,26 +263,25 @@ fn foreign(job: Job) -> &'static [(&'static str, &'static str)] {
 fn jobs(inputs: &CheckInputs) -> Vec<Finding> {
     let mut findings = Vec::new();
     for job in &inputs.jobs {
-        let title = format!("{job} has its prerequisites");
+        let check = Check::new("jobs", "Jobs", format!("{job} has its prerequisites"));
         let kinds = match &inputs.kinds {
             Ok(kinds) => kinds,
             Err(why) => {
-                findings.push(Finding::unreadable("jobs", JOBS, title, why));
+                findings.push(check.unreadable(why));
                 continue;
             }
         };
-        let missing = foreign(*job)
-            .iter()
-            .filter(|(kind, _)| !kinds.contains(*kind));
+        let missing = foreign(*job).iter();
         let missing: Vec<String> = missing
+            .filter(|(kind, _)| !kinds.contains(*kind))
             .map(|(kind, owner)| format!("{kind}, which {owner} installs"))
             .collect();
         findings.push(if missing.is_empty() {
-            Finding::new("jobs", JOBS, title, State::Ok)
+            check.ok()
         } else {
-            Finding::new("jobs", JOBS, title, State::Off).with_message(format!(
-                "there is no {}; it is picked up when installed",
-                missing.join(", and no ")
+            let missing = missing.join(", and no ");
+            check.off(format!(
+                "there is no {missing}; it is picked up when installed"
             ))
         });
     }
@@ -281,55 +291,45 @@ fn jobs(inputs: &CheckInputs) -> Vec<Finding> {
 const POLICIES: &str = "Policies";
 
 fn policies(inputs: &CheckInputs) -> Vec<Finding> {
+    let check = |title: &str| Check::new("policies", POLICIES, title);
     let mut findings = Vec::new();
     for policy in &inputs.policies {
         findings.push(match policy {
-            Err(why) => Finding::unreadable("policies", POLICIES, "policies are valid", why),
+            Err(why) => check("policies are valid").unreadable(why),
             Ok(policy) => {
-                let title = format!("{} makes sense", policy.name);
+                let check = check(&format!("{} is valid", policy.name));
                 match &policy.invalid {
-                    None => Finding::new("policies", POLICIES, title, State::Ok),
-                    Some(why) => Finding::new("policies", POLICIES, title, State::Failed)
-                        .with_message(why.clone())
-                        .hint(
-                            "correct the policy; until then the previous one is in force, or none",
-                        ),
+                    None => check.ok(),
+                    Some(why) => check.failed(why.clone()).hint(
+                        "correct the policy; until then the previous one is in force, or none",
+                    ),
                 }
             }
         });
     }
     if findings.is_empty() {
-        let title = "there are policies";
-        findings.push(
-            Finding::new("policies", POLICIES, title, State::Off)
-                .with_message("there is none: the defaults are in force"),
-        );
+        findings.push(check("there are policies").off("there is none: the defaults are in force"));
     }
     findings
 }
 
 fn monitoring(inputs: &CheckInputs) -> Finding {
-    let group = "Monitoring";
     let title = "Prometheus scrapes metrics and evaluates alerts";
-    let finding = |state| Finding::new("monitoring", group, title, state);
-    let has = |kinds: &Observed<std::collections::BTreeSet<String>>| {
-        let kinds = kinds.as_ref().ok();
-        kinds.is_some_and(|it| {
-            it.contains("servicemonitors.monitoring.coreos.com")
-                && it.contains("prometheusrules.monitoring.coreos.com")
-        })
-    };
+    let check = Check::new("monitoring", "Monitoring", title);
+    let installed = inputs.kinds.as_ref().is_ok_and(|kinds| {
+        kinds.contains("servicemonitors.monitoring.coreos.com")
+            && kinds.contains("prometheusrules.monitoring.coreos.com")
+    });
     match &inputs.monitored {
-        _ if !has(&inputs.kinds) => finding(State::Off)
-            .with_message("the CRDs of the Prometheus Operator are not installed"),
-        _ if inputs.pre => finding(State::Off)
-            .with_message("the CRDs of the Prometheus Operator are installed")
+        _ if !installed => check.off("the CRDs of the Prometheus Operator are not installed"),
+        _ if inputs.pre => check
+            .off("the CRDs of the Prometheus Operator are installed")
             .hint("install with `medley manifests --monitoring`"),
-        Ok(true) => finding(State::Ok),
-        Ok(false) => finding(State::Off)
-            .with_message("there is no ServiceMonitor")
+        Ok(true) => check.ok(),
+        Ok(false) => check
+            .off("there is no ServiceMonitor")
             .hint("medley manifests --only monitoring | kubectl apply --server-side -f -"),
-        Err(why) => Finding::unreadable("monitoring", group, title, why),
+        Err(why) => check.unreadable(why),
     }
 }
 

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::inputs::{CheckInputs, Observed, Policy, Version};
-use crate::governance::configs::api_error;
+use crate::read::api_error;
 
 /// What to read.
 #[derive(Debug)]

@@ -61,18 +61,18 @@ fn invalid_input_is_rejected() {
     for (text, expected) in [
         (
             "namespaces: here",
-            "there is no setting \"namespaces\"; there are: allow-address, authfile,",
+            "unknown setting \"namespaces\"; expected one of: allow-address, authfile,",
         ),
-        ("config: other.yaml", "there is no setting \"config\""),
-        ("verbose: 2", "there is no setting \"verbose\""),
+        ("config: other.yaml", "unknown setting \"config\""),
+        ("verbose: 2", "unknown setting \"verbose\""),
         ("namespace: [a, b]", "expected one value, not a list"),
         ("namespace: {a: b}", "expected text, a number or a boolean"),
         ("namespace:", "expected text, a number or a boolean"),
         ("console-behind-tls: maybe", "expected true or false"),
         ("controllers: [{}]", "in its list"),
-        ("controllers: knitting", "no such controller"),
-        ("- a", "expected names of flags"),
-        ("a: b: c", "expected names of flags"),
+        ("controllers: knitting", "unknown controller"),
+        ("- a", "expected a map of flag names"),
+        ("a: b: c", "expected a map of flag names"),
     ] {
         let refused = format!("{:#}", completed(text, &[]).unwrap_err());
         assert!(refused.contains(expected), "{text}: {refused}");

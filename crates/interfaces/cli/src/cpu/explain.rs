@@ -2,37 +2,37 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use api::kubevirt::{VirtualMachine, VirtualMachineInstance};
 use clap::Args;
+use cluster_view::cpu::CpuSnapshot;
 use cpu_models::explain::Explanation;
 use cpu_models::groups::groups;
-use cpu_models::{Running, Survey, explain, review};
-use kube::{Api, Client};
-use serde::de::DeserializeOwned;
+use cpu_models::{RunningVm, Survey, explain, review};
+use kube::Client;
 use serde_json::{Value, json};
 
-use super::objects::CpuView;
+use super::objects::view;
 use super::vms::state;
-use super::what_if::documents;
+use super::what_if::document;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::api_error;
-use crate::governance::output::{Data, table};
-use crate::governance::render::section;
-use crate::{exit, process};
+use crate::output::{OutputArguments, section, table};
+use crate::process;
+use crate::read::{self, scoped};
 
-/// Explain which CPU model a virtual machine has or would get: the reasons, the models and nodes
-/// that are excluded and why, and what would change it.
+/// Explain which CPU model a virtual machine has or would get.
+///
+/// Shows the reasons, the models and nodes that are excluded and why, and what would change the
+/// choice.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true)))]
 pub(super) struct Arguments {
-    /// The virtual machine: a VirtualMachineInstance or, if there is none of this name, a
-    /// VirtualMachine.
+    /// Name of the VirtualMachineInstance or, if none has this name, of the VirtualMachine.
     #[arg(group = "which")]
     name: Option<String>,
 
-    /// A manifest of a VirtualMachine or VirtualMachineInstance, which need not exist in the
-    /// cluster. `-` reads standard input.
+    /// Manifest of a VirtualMachine or VirtualMachineInstance that need not exist in the cluster.
+    /// `-` reads standard input.
     #[arg(short, long, value_name = "FILE", group = "which")]
     filename: Option<PathBuf>,
 
@@ -41,14 +41,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// The namespace of the virtual machine.
+    /// Namespace of the virtual machine.
     /// [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Output format; text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -58,17 +57,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (view, running) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let instance = arguments.find(&client).await?;
-        let view = CpuView::read(&client).await?;
+        let view = view(&client).await?;
         let running = view.running(&client, &instance).await?;
         anyhow::Ok((view, running))
     })?;
     let node = arguments.node.clone();
     let node = node.or_else(|| Some(running.node.clone()).filter(|node| !node.is_empty()));
-    let text = match (&node, arguments.output) {
-        (Some(node), form) => on_node(&view, &running, node, form)?,
-        (None, form) => anywhere(&view, &running, form)?,
-    };
-    exit::print(&text)
+    match &node {
+        Some(node) => on_node(&view, &running, node, &arguments.output),
+        None => anywhere(&view, &running, &arguments.output),
+    }
 }
 
 impl Arguments {
@@ -76,19 +74,18 @@ impl Arguments {
     async fn find(&self, client: &Client) -> anyhow::Result<VirtualMachineInstance> {
         if let Some(path) = &self.filename {
             let option = || format!("--filename {}", path.display());
-            let mut objects = documents(path).with_context(option)?;
-            let (Some(object), true) = (objects.pop(), objects.is_empty()) else {
-                bail!("{}: expected a single virtual machine", option());
-            };
+            let object = document(path, "virtual machine").with_context(option)?;
             return as_instance(object).with_context(option);
         }
         let name = self.name.as_deref().unwrap_or_default();
         let namespace = self.namespace.as_deref();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
-        if let Some(found) = get::<VirtualMachineInstance>(client, namespace, name).await? {
+        let instances = scoped::<VirtualMachineInstance>(client, Some(namespace));
+        if let Some(found) = read::get(&instances, name).await? {
             return Ok(found);
         }
-        if let Some(found) = get::<VirtualMachine>(client, namespace, name).await? {
+        let machines = scoped::<VirtualMachine>(client, Some(namespace));
+        if let Some(found) = read::get(&machines, name).await? {
             let mut instance = VirtualMachineInstance {
                 spec: found.spec.template.spec,
                 ..VirtualMachineInstance::default()
@@ -122,129 +119,108 @@ fn as_instance(mut object: Value) -> anyhow::Result<VirtualMachineInstance> {
     serde_json::from_value(object).context("reading the manifest")
 }
 
-async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
-{
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    match api.get(name).await {
-        Ok(found) => Ok(Some(found)),
-        // The API server answers 404 for a kind that is not installed, too.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(api_error(error).context(format!("reading {} {name}", K::kind(&())))),
-    }
-}
-
 /// The model it gets, or got, on a node.
 fn on_node(
-    view: &CpuView,
-    running: &Running,
+    view: &CpuSnapshot,
+    running: &RunningVm,
     node: &str,
-    form: Option<Data>,
-) -> anyhow::Result<String> {
+    output: &OutputArguments,
+) -> anyhow::Result<()> {
     let policy = &view.settings.policy;
-    let explanation = explain(&view.index, policy, &running.machine, node);
+    let machine = &running.machine;
+    let explanation = explain(&view.index, policy, machine, node);
     let review = (running.node == node).then(|| review(&view.index, policy, running));
-    if let Some(form) = form {
-        let machine = &running.machine;
-        return form.write(&json!({
-            "namespace": machine.namespace, "name": machine.name,
-            "requested": machine.requested.as_str(), "recorded": running.recorded,
-            "explanation": explanation, "review": review,
-        }));
-    }
-    let mut text = headline(running, &explanation);
-    if let Some(review) = review.filter(|review| review.model.is_some()) {
-        let (state, targets) = (state(&review), review.targets);
-        text += &["State: ", &state, "; other nodes that could run it: "].concat();
-        text += &targets.to_string();
-        text.push('\n');
-    }
-    text.push_str(&section("Because", &explanation.because()));
-    text.push_str(&section("Models excluded", &explanation.models_ruled_out()));
-    text.push_str(&section("Nodes excluded", &explanation.nodes_left_out()));
-    text.push_str(&section("Next", &explanation.next()));
-    Ok(text)
+    let value = json!({
+        "namespace": machine.namespace, "name": machine.name,
+        "requested": machine.requested.as_str(), "recorded": running.recorded,
+        "explanation": explanation, "review": review,
+    });
+    output.print(&value, || {
+        let state = match review.filter(|review| review.model.is_some()) {
+            Some(review) => format!(
+                "State: {}; other nodes that could run it: {}\n",
+                state(&review),
+                review.targets
+            ),
+            None => String::new(),
+        };
+        [
+            headline(running, &explanation),
+            state,
+            section("Because", &explanation.because()),
+            section("Models excluded", &explanation.models_ruled_out()),
+            section("Nodes excluded", &explanation.nodes_left_out()),
+            section("Next", &explanation.next()),
+        ]
+        .concat()
+    })
 }
 
-fn headline(running: &Running, explanation: &Explanation) -> String {
+fn headline(running: &RunningVm, explanation: &Explanation) -> String {
     let machine = &running.machine;
     let name = format!("{}/{}", machine.namespace, machine.name);
     let node = &explanation.decision.node;
     let now = explanation.decision.verdict.model();
     let asked = &machine.requested;
+    let best = cpu_models::names::BEST_MATCH_MODEL;
     match &running.recorded {
-        Some(model) if model == now => {
-            format!(
-                "{name} requested {asked} and has {model}; on node {node} it would get it again\n"
-            )
-        }
-        Some(model) => {
-            format!(
-                "{name} requested {asked} and has {model}; on node {node} it would now get {now}\n"
-            )
-        }
-        None if asked.as_str() == cpu_models::names::BEST_MATCH_MODEL => {
+        Some(model) if model == now => format!(
+            "{name} requested {asked} and has {model}; on node {node} it would get it again\n"
+        ),
+        Some(model) => format!(
+            "{name} requested {asked} and has {model}; on node {node} it would now get {now}\n"
+        ),
+        None if asked.as_str() == best => {
             format!("{name} requests {asked}; on node {node} it would get {now}\n")
         }
-        None => format!(
-            "{name} requests {asked}; with {} it would get {now} on node {node}\n",
-            cpu_models::names::BEST_MATCH_MODEL
-        ),
+        None => {
+            format!("{name} requests {asked}; with {best} it would get {now} on node {node}\n")
+        }
     }
 }
 
 /// The model it would get on each class of nodes.
-fn anywhere(view: &CpuView, running: &Running, form: Option<Data>) -> anyhow::Result<String> {
+fn anywhere(
+    view: &CpuSnapshot,
+    running: &RunningVm,
+    output: &OutputArguments,
+) -> anyhow::Result<()> {
     let policy = &view.settings.policy;
     let mut survey = Survey::new(&view.index, policy);
     let machine = &running.machine;
-    let mut rows = Vec::new();
+    let mut places = Vec::new();
     for group in groups(&view.index, policy) {
-        let Some((node, count)) = survey.first_eligible(machine, &group.nodes) else {
-            continue;
-        };
-        let decision = survey.decide(machine, &node);
-        rows.push((group, count, decision));
+        if let Some((node, count)) = survey.first_eligible(machine, &group.nodes) {
+            places.push((survey.decide(machine, &node), group, count));
+        }
     }
-    if let Some(form) = form {
-        let places: Vec<Value> = rows
-            .iter()
-            .map(|(group, count, decision)| {
-                json!({ "hostModel": group.host_model, "nodes": count, "decision": decision })
-            })
-            .collect();
-        return form.write(&json!({
-            "namespace": machine.namespace, "name": machine.name,
-            "requested": machine.requested.as_str(), "places": places,
-        }));
-    }
-    let name = format!("{}/{}", machine.namespace, machine.name);
-    if rows.is_empty() {
-        return Ok(format!("{name} cannot start on any node\n"));
-    }
-    let mut text = format!(
-        "{name} is not on a node; with {} it would get, depending on the node class:\n\n",
-        cpu_models::names::BEST_MATCH_MODEL
-    );
-    let rows = rows.into_iter().map(|(group, count, decision)| {
-        [
-            group
-                .vendor
-                .map(|vendor| vendor.to_string())
-                .unwrap_or_default(),
-            group.host_model.unwrap_or_default(),
-            count.to_string(),
-            decision.verdict.model().to_owned(),
-            decision.verdict.reason().to_owned(),
-        ]
+    let values = places.iter().map(|(decision, group, count)| {
+        json!({ "hostModel": group.host_model, "nodes": count, "decision": decision })
     });
-    text.push_str(&table(
-        ["VENDOR", "HOST MODEL", "NODES", "MODEL", "REASON"],
-        rows.collect(),
-    ));
-    Ok(text)
+    let value = json!({
+        "namespace": machine.namespace, "name": machine.name,
+        "requested": machine.requested.as_str(), "places": values.collect::<Vec<Value>>(),
+    });
+    output.print(&value, || {
+        let name = format!("{}/{}", machine.namespace, machine.name);
+        if places.is_empty() {
+            return format!("{name} cannot start on any node\n");
+        }
+        let rows = places.into_iter().map(|(decision, group, count)| {
+            let vendor = group.vendor.map(|vendor| vendor.to_string());
+            [
+                vendor.unwrap_or_default(),
+                group.host_model.unwrap_or_default(),
+                count.to_string(),
+                decision.verdict.model().to_owned(),
+                decision.verdict.reason().to_owned(),
+            ]
+        });
+        let headers = ["VENDOR", "HOST MODEL", "NODES", "MODEL", "REASON"];
+        format!(
+            "{name} is not on a node; with {} it would get, depending on the node class:\n\n{}",
+            cpu_models::names::BEST_MATCH_MODEL,
+            table(&headers, rows)
+        )
+    })
 }

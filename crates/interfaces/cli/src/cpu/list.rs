@@ -4,19 +4,19 @@ use clap::Args;
 use cpu_models::groups::{Group, groups, unknown_models};
 use serde_json::json;
 
-use super::Form;
-use super::objects::CpuView;
+use super::objects::view;
 use crate::cluster::ClusterArguments;
-use crate::governance::output::{Data, remark, table_of};
+use crate::output::{Form, remark, table};
 use crate::{exit, process};
 
 /// Models shown in a wide table.
 const SHOWN: usize = 5;
 
-/// Show the CPU models of the nodes.
+/// Show the CPU models that the nodes support, one line per node class.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Output format; a table by default.
+    /// Output format.
+    /// [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -27,15 +27,16 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let view = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        CpuView::read(&client).await
+        view(&client).await
     })?;
     let policy = &view.settings.policy;
     let groups = groups(&view.index, policy);
     let unknown = unknown_models(&view.index, policy);
-    let data = || json!({ "kind": "List", "items": groups, "unknownModels": unknown });
+    if let Some(data) = arguments.output.and_then(Form::data) {
+        let list = json!({ "kind": "List", "items": groups, "unknownModels": unknown });
+        return exit::print(&data.write(&list)?);
+    }
     let text = match arguments.output {
-        Some(Form::Json) => Data::Json.write(&data())?,
-        Some(Form::Yaml) => Data::Yaml.write(&data())?,
         _ if groups.is_empty() => {
             remark("No nodes found.");
             return Ok(());
@@ -49,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     if arguments.output.is_none() && !unknown.is_empty() {
         remark(&format!(
-            "Models without a known launch year are never chosen: {}. Add them to a CpuModelPolicy.",
+            "Models without a known launch year are never chosen: {}. Add them to the CpuModelPolicy.",
             unknown.join(", ")
         ));
     }
@@ -57,27 +58,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn render(groups: &[Group], wide: bool) -> String {
-    let mut headers = vec![
-        "ARCHITECTURE",
-        "VENDOR",
-        "HOST MODEL",
-        "NODES",
-        "NEWEST MODEL",
-        "SHARED BY",
-        "MODELS",
-    ];
+    let mut headers = vec!["ARCHITECTURE", "VENDOR", "HOST MODEL", "NODES"];
+    headers.extend(["NEWEST MODEL", "SHARED BY", "MODELS"]);
     if wide {
         headers.extend(["NEXT MODELS", "NAMES"]);
     }
     let rows = groups.iter().map(|group| {
         let newest = group.models.first();
+        let vendor = group.vendor.as_ref().map(ToString::to_string);
         let mut row = vec![
             group.architecture.clone().unwrap_or_default(),
-            group
-                .vendor
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
+            vendor.unwrap_or_default(),
             group.host_model.clone().unwrap_or_default(),
             group.nodes.len().to_string(),
             newest.map(|it| it.model.clone()).unwrap_or_default(),
@@ -93,5 +84,5 @@ fn render(groups: &[Group], wide: bool) -> String {
         }
         row
     });
-    table_of(&headers, rows.collect())
+    table(&headers, rows)
 }

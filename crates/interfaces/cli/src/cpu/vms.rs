@@ -1,37 +1,39 @@
 //! `medley cpu vms`: the CPU models of running virtual machines.
 
 use clap::Args;
-use cpu_models::{Review, Running, Survey};
+use cpu_models::{Review, RunningVm};
 use serde_json::{Value, json};
 
-use super::Form;
-use super::objects::CpuView;
+use super::objects::{all_running, view};
 use crate::cluster::ClusterArguments;
-use crate::governance::output::{Data, remark, table_of};
+use crate::output::{Form, remark, table};
 use crate::{exit, process};
 
-/// Show the CPU models of virtual machines: how many nodes could run them, whether a restart would
-/// give them a newer model, and whether too few nodes support the model they have.
+/// Show the CPU models of running virtual machines, and which of them are stale or stranded.
+///
+/// A stale virtual machine would get a newer model after a restart. A stranded one has a model that
+/// too few nodes support, so that it may not be able to migrate.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Only those that would get a newer model after a restart.
+    /// Show only virtual machines that would get a newer model after a restart.
     #[arg(long)]
     stale: bool,
 
-    /// Only those whose model too few nodes support.
+    /// Show only virtual machines whose model too few nodes support.
     #[arg(long)]
     stranded: bool,
 
-    /// Output format; a table by default.
+    /// Output format.
+    /// [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
-    /// The namespace of the virtual machines.
+    /// Namespace of the virtual machines.
     /// [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// The virtual machines of all namespaces.
+    /// Show the virtual machines of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -45,32 +47,25 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let namespace = arguments.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let wanted = (!arguments.all_namespaces).then_some(namespace.as_str());
-        let view = CpuView::read(&client).await?;
-        let machines = view.all_running(&client, wanted).await?;
+        let view = view(&client).await?;
+        let machines = all_running(&view, &client, wanted).await?;
         anyhow::Ok((view, machines, namespace))
     })?;
-    let mut survey = Survey::new(&view.index, &view.settings.policy);
-    let reviewed: Vec<(Running, Review)> = machines
-        .into_iter()
-        .map(|running| {
-            let review = survey.review(&running);
-            (running, review)
-        })
-        .filter(|(_, review)| arguments.wants(review))
-        .collect();
+    let mut reviewed = view.reviewed(machines);
+    reviewed.retain(|(_, review)| arguments.wants(review));
+    if let Some(data) = arguments.output.and_then(Form::data) {
+        return exit::print(&data.write(&list(&reviewed))?);
+    }
     let text = match arguments.output {
-        Some(Form::Json) => Data::Json.write(&list(&reviewed))?,
-        Some(Form::Yaml) => Data::Yaml.write(&list(&reviewed))?,
         _ if reviewed.is_empty() => {
             remark(&arguments.nothing(&namespace));
             return Ok(());
         }
-        Some(Form::Name) => names(&reviewed),
-        form => render(
-            &reviewed,
-            arguments.all_namespaces,
-            form == Some(Form::Wide),
-        ),
+        Some(Form::Name) => names(reviewed.iter().map(|(running, _)| &running.machine.name)),
+        form => {
+            let wide = form == Some(Form::Wide);
+            render(&reviewed, arguments.all_namespaces, wide)
+        }
     };
     exit::print(&text)
 }
@@ -98,7 +93,7 @@ impl Arguments {
     }
 }
 
-fn list(reviewed: &[(Running, Review)]) -> Value {
+fn list(reviewed: &[(RunningVm, Review)]) -> Value {
     let items: Vec<Value> = reviewed
         .iter()
         .map(|(running, review)| {
@@ -113,15 +108,13 @@ fn list(reviewed: &[(Running, Review)]) -> Value {
 }
 
 /// `virtualmachineinstance.GROUP/NAME` lines, for `-o name`.
-fn names(reviewed: &[(Running, Review)]) -> String {
-    let names = reviewed.iter().map(|(running, _)| {
-        let name = &running.machine.name;
-        format!("virtualmachineinstance.{}/{name}\n", api::kubevirt::GROUP)
-    });
-    names.collect()
+pub(super) fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let lines =
+        names.map(|name| format!("virtualmachineinstance.{}/{name}\n", api::kubevirt::GROUP));
+    lines.collect()
 }
 
-fn render(reviewed: &[(Running, Review)], namespaces: bool, wide: bool) -> String {
+fn render(reviewed: &[(RunningVm, Review)], namespaces: bool, wide: bool) -> String {
     let mut headers = vec!["NAME", "NODE", "MODEL", "TARGETS", "STATE"];
     if namespaces {
         headers.insert(0, "NAMESPACE");
@@ -153,7 +146,7 @@ fn render(reviewed: &[(Running, Review)], namespaces: bool, wide: bool) -> Strin
         }
         row
     });
-    table_of(&headers, rows.collect())
+    table(&headers, rows)
 }
 
 /// `Fine`, `Stale`, `Stranded:NoTarget,Stale`, `Undecided`.

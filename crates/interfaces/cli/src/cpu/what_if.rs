@@ -6,37 +6,39 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use api::cpu::CpuModelPolicy;
 use clap::Args;
-use cpu_models::what_if::{Change, Outcome, World as Side, what_if};
+use cpu_models::what_if::{Change, Outcome, Scenario as Side, Totals, what_if};
 use cpu_models::{NodeInputs, Policy};
+use governance::user_patches::list_valid_names;
 use k8s_openapi::api::core::v1::Node;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Form;
-use super::objects::CpuView;
+use super::objects::{all_running, view};
+use super::vms::names;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::{list_valid_names, read};
-use crate::governance::output::{Data, remark, table_of};
-use crate::{exit, process};
+use crate::output::{Form, remark, table};
+use crate::{exit, process, read};
 
 /// Show how other nodes or another policy would change the CPU models of all virtual machines.
-/// Nothing in the cluster is changed.
+///
+/// Evaluates the change locally; the cluster is only read.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("changes").required(true).multiple(true)))]
 pub(super) struct Arguments {
-    /// Assume that the nodes of this manifest exist; a node of the same name is replaced. `-` reads
-    /// standard input. Can be repeated.
+    /// Manifest of nodes to assume in addition; one with the name of an existing node replaces it.
+    /// `-` reads standard input. Can be repeated.
     #[arg(long, value_name = "FILE", group = "changes")]
     add_node: Vec<PathBuf>,
 
-    /// Assume that this node is gone. Can be repeated.
+    /// Node to assume removed. Can be repeated.
     #[arg(long, value_name = "NAME", group = "changes")]
     remove_node: Vec<String>,
 
-    /// Assume this CpuModelPolicy. `-` reads standard input.
+    /// Manifest of a CpuModelPolicy to assume. `-` reads standard input.
     #[arg(long, value_name = "FILE", group = "changes")]
     policy: Option<PathBuf>,
 
-    /// Output format; a table by default.
+    /// Output format.
+    /// [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -49,8 +51,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let policy = arguments.policy()?;
     let (view, machines) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let view = CpuView::read(&client).await?;
-        let machines = view.all_running(&client, None).await?;
+        let view = view(&client).await?;
+        let machines = all_running(&view, &client, None).await?;
         anyhow::Ok((view, machines))
     })?;
     let mut index = view.index.clone();
@@ -83,11 +85,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         },
         &machines,
     );
-    let text = match arguments.output {
-        Some(Form::Json) => Data::Json.write(&json!(outcome))?,
-        Some(Form::Yaml) => Data::Yaml.write(&json!(outcome))?,
-        Some(Form::Name) => names(&outcome),
-        form => render(&outcome, form == Some(Form::Wide)),
+    let text = match (arguments.output.and_then(Form::data), arguments.output) {
+        (Some(data), _) => data.write(&outcome)?,
+        (None, Some(Form::Name)) => names(outcome.changes.iter().map(|change| &change.name)),
+        (None, form) => render(&outcome, form == Some(Form::Wide)),
     };
     exit::print(&text)
 }
@@ -121,10 +122,7 @@ impl Arguments {
             return Ok(None);
         };
         let option = || format!("--policy {}", path.display());
-        let mut objects = documents(path).with_context(option)?;
-        let (Some(object), true) = (objects.pop(), objects.is_empty()) else {
-            bail!("{}: expected a single CpuModelPolicy", option());
-        };
+        let object = document(path, "CpuModelPolicy").with_context(option)?;
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         ensure!(
             kind == "CpuModelPolicy",
@@ -140,9 +138,18 @@ impl Arguments {
     }
 }
 
+/// The only object of a manifest.
+pub(super) fn document(path: &Path, what: &str) -> anyhow::Result<Value> {
+    let mut objects = documents(path)?;
+    match (objects.pop(), objects.is_empty()) {
+        (Some(object), true) => Ok(object),
+        _ => bail!("expected a single {what}"),
+    }
+}
+
 /// The objects of a manifest: YAML documents, each an object or a List.
-pub(super) fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
-    let text = read(path)?;
+fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = read::file(path)?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("reading YAML")?;
     let mut objects = Vec::new();
     for document in documents {
@@ -155,35 +162,22 @@ pub(super) fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// `virtualmachineinstance.GROUP/NAME` lines, for `-o name`.
-fn names(outcome: &Outcome) -> String {
-    let names = outcome.changes.iter().map(|change| {
-        let name = &change.name;
-        format!("virtualmachineinstance.{}/{name}\n", api::kubevirt::GROUP)
-    });
-    names.collect()
-}
+/// A line of the summary: its title, and the count that it shows.
+type Total = (&'static str, fn(&Totals) -> u32);
 
 fn render(outcome: &Outcome, wide: bool) -> String {
     let (before, after) = (&outcome.before, &outcome.after);
     let mut text = String::new();
-    let mut total = |name: &str, before: u32, after: u32| {
-        let arrow = if before == after {
-            format!("{before}")
-        } else {
-            format!("{before} -> {after}")
-        };
-        let _ = writeln!(text, "{name:<16}{arrow}");
-    };
-    total("VMs:", before.machines, after.machines);
-    total("Stranded:", before.stranded, after.stranded);
-    total(
-        "Without target:",
-        before.without_target,
-        after.without_target,
-    );
-    total("Without node:", before.without_node, after.without_node);
-    total("Stale:", before.stale, after.stale);
+    let totals: [Total; 5] = [
+        ("VMs:", |it| it.machines),
+        ("Stranded:", |it| it.stranded),
+        ("Without target:", |it| it.without_target),
+        ("Without node:", |it| it.without_node),
+        ("Stale:", |it| it.stale),
+    ];
+    for (name, of) in totals {
+        let _ = writeln!(text, "{name:<16}{}", arrow(of(before), of(after), " -> "));
+    }
     if outcome.changes.is_empty() {
         text.push_str("\nNo virtual machine would change.\n");
         return text;
@@ -195,19 +189,22 @@ fn render(outcome: &Outcome, wide: bool) -> String {
     headers.push("EFFECT");
     let rows = outcome.changes.iter().map(|change| row(change, wide));
     text.push('\n');
-    text.push_str(&table_of(&headers, rows.collect()));
+    text.push_str(&table(&headers, rows));
     text
+}
+
+/// A value before and after, or once if it stays the same.
+fn arrow(before: u32, after: u32, arrow: &str) -> String {
+    if before == after {
+        before.to_string()
+    } else {
+        format!("{before}{arrow}{after}")
+    }
 }
 
 fn row(change: &Change, wide: bool) -> Vec<String> {
     let (before, after) = (&change.before, &change.after);
-    let arrow = |before: u32, after: u32| {
-        if before == after {
-            before.to_string()
-        } else {
-            format!("{before}->{after}")
-        }
-    };
+    let arrow = |before, after| arrow(before, after, "->");
     let mut row = vec![
         change.namespace.clone(),
         change.name.clone(),

@@ -17,12 +17,11 @@ use serde_json::{Value, json};
 use super::folder::Folder;
 use super::kinds::{Extent, collected_kinds};
 use super::logs;
-use crate::governance::output::Data;
+use crate::output::Data;
+use crate::read::{PAGE, resource_name};
 use crate::redact::{self, Removal, Removed};
 use crate::{status, version};
 
-/// Page size of list requests, as in client-go's pager.
-const PAGE: u32 = 500;
 /// Version of the format of gather.json.
 const FORMAT: u32 = 1;
 
@@ -171,14 +170,11 @@ impl Gathering<'_> {
         let served = discovery
             .groups()
             .flat_map(kube::discovery::ApiGroup::recommended_resources);
-        let served: BTreeMap<(String, String), (ApiResource, Scope)> = served
-            .map(|(it, capabilities)| {
-                (
-                    (it.group.clone(), it.plural.clone()),
-                    (it, capabilities.scope),
-                )
-            })
-            .collect();
+        let served = served.map(|(it, capabilities)| {
+            let key = (it.group.clone(), it.plural.clone());
+            (key, (it, capabilities.scope))
+        });
+        let served: BTreeMap<(String, String), (ApiResource, Scope)> = served.collect();
         for (key, extent) in collected_kinds()? {
             // The status reports missing CRDs.
             if let Some((resource, scope)) = served.get(&key) {
@@ -194,7 +190,7 @@ impl Gathering<'_> {
         scope: &Scope,
         extent: &Extent,
     ) -> anyhow::Result<()> {
-        let name = plural(resource);
+        let name = resource_name(resource);
         let mut found = Vec::new();
         match extent {
             Extent::All => self.pages(&name, resource, "", false, &mut found).await,
@@ -277,10 +273,8 @@ impl Gathering<'_> {
             let page = async {
                 if outline {
                     let page = api.list_metadata(&params).await?;
-                    let items = page
-                        .items
-                        .into_iter()
-                        .map(|it| json!({ "metadata": it.metadata }));
+                    let items = page.items.into_iter();
+                    let items = items.map(|it| json!({ "metadata": it.metadata }));
                     Ok((items.collect::<Vec<_>>(), page.metadata.continue_))
                 } else {
                     let page = api.list(&params).await?;
@@ -362,15 +356,6 @@ fn is_after(event: &Value, since: Option<Timestamp>) -> bool {
     let times = times.into_iter().chain([made]).flatten();
     let newest = times.filter_map(|it| it.parse::<Timestamp>().ok()).max();
     newest.is_none_or(|it| it >= since)
-}
-
-/// `deployments.apps`.
-fn plural(resource: &ApiResource) -> String {
-    if resource.group.is_empty() {
-        resource.plural.clone()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use controllers::Job;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::governance::configs::registry;
-
 /// How much of a kind is collected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Extent {
@@ -53,7 +51,7 @@ const OTHERS: [(&str, &str); 12] = [
 
 /// Every kind that is collected.
 pub(super) fn collected_kinds() -> anyhow::Result<BTreeMap<Resource, Extent>> {
-    let registry = registry()?;
+    let registry = edits::registry()?;
     let rules = Job::ALL.iter().flat_map(|job| job.rules(&registry));
     let mut kinds = of_rules(rules);
     for (group, plural) in OTHERS {

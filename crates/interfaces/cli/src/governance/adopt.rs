@@ -1,78 +1,64 @@
 //! `medley adopt`: turns manual changes into options of the configuration.
 
-use std::fmt::Write as _;
-
-use ::governance::answer;
+use ::governance::user_patches;
 use ::governance::values::short;
 use anyhow::anyhow;
-use api::advisor::GROUP;
 use clap::Args;
 
-use super::configs::{configs, registry};
-use super::output::{confirm, remark};
-use crate::cluster::ClusterArguments;
-use crate::{exit, process};
+use super::configs::ConfigArguments;
+use crate::exit;
+use crate::output::{ConfirmArguments, remark};
 
-/// Turn manual changes into options, so that the profile keeps them.
+/// Turn manual changes of governed fields into options, so that the profile keeps them.
 ///
 /// Changes that no option covers are listed and remain drift.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration.
-    name: String,
-
     /// Adopt only this field and the fields below it.
     /// [default: all drifted fields]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Do not ask for confirmation.
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArguments,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    config: ConfigArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    process::build_runtime()?.block_on(async {
-        let configs = configs(&arguments.cluster.client().await?);
-        let name = &arguments.name;
-        let config = configs.get(name).await?;
-        let registry = registry()?;
+    arguments.config.run(async |_, configs| {
+        let config = configs.get(&arguments.config.name).await?;
+        let registry = edits::registry()?;
         let profile = registry
             .get(&config.spec.profile)
             .ok_or_else(|| anyhow!("there is no profile {}", config.spec.profile))?;
-        let adoption = answer::adopt(&**profile, &config, arguments.path.as_deref())?;
+        let adoption = user_patches::adopt(&**profile, &config, arguments.path.as_deref())?;
         for why in &adoption.refused {
             remark(why);
         }
-        let mut text = String::new();
-        for drift in &adoption.adopted {
-            let _ = writeln!(
-                text,
-                "{} of item {}: {} instead of {}{}",
+        let adopted = adoption.adopted.iter().map(|drift| {
+            let manager = drift.manager.as_ref();
+            let by = manager.map(|manager| format!(", as set by {manager}"));
+            format!(
+                "{} of item {}: {} instead of {}{}\n",
                 drift.path,
                 drift.item,
                 short(drift.live.as_ref()),
                 short(drift.applied.as_ref()),
-                drift
-                    .manager
-                    .as_ref()
-                    .map(|manager| format!(", as set by {manager}"))
-                    .unwrap_or_default(),
-            );
-        }
-        exit::print(&text)?;
-        confirm("Set these options?", arguments.yes)?;
+                by.unwrap_or_default(),
+            )
+        });
+        exit::print(&adopted.collect::<String>())?;
+        arguments.confirm.ask("Set these options?")?;
         let review = adoption.is_for_review(&config);
         configs.change(&config, adoption.patch(&config)).await?;
-        let mut text = format!("virtplatformconfig.{GROUP}/{name} adopted\n");
+        arguments.config.report("adopted")?;
         if review {
-            text.push_str(
-                "Its action is DryRun now: otherwise drift that was not adopted would be reverted without review.\n",
-            );
+            exit::print(
+                "Its action is now DryRun: otherwise the operator would revert drift that was not adopted, without review.\n",
+            )?;
         }
-        exit::print(&text)
+        Ok(())
     })
 }

@@ -5,8 +5,8 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use ::governance::answer::{self, Choice, PlanApproval, Refused};
 use ::governance::recorder;
+use ::governance::user_patches::{self, ApprovalScope, PatchError, PlanApproval};
 use anyhow::{Context as _, anyhow};
 use api::advisor::{Item, VirtPlatformConfig};
 use clap::Args;
@@ -14,83 +14,70 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::configs::{api_error, configs};
-use super::output::{confirm, diff, short_digest};
+use super::configs::ConfigArguments;
 use super::render;
-use crate::cluster::ClusterArguments;
-use crate::{exit, process};
+use crate::exit;
+use crate::output::{ConfirmArguments, diff, section, short_digest};
+use crate::read::api_error;
 
-/// Approve the plan under review: exactly this plan, and no other, is applied.
+/// Approve the plan under review, so that the operator applies exactly this plan.
 ///
-/// Fails if there is no plan to review, or if it is stale. If several approvals are required, this
-/// adds the approval of the current user.
+/// Fails if no plan is under review, or if the plan is stale. Where several approvals are required,
+/// this records the approval of the current user.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration.
-    name: String,
-
-    /// Apply only these items, separated by commas, and their dependencies.
+    /// Comma-separated items to apply, together with the items they depend on.
+    /// [default: all items]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     items: Vec<String>,
 
-    /// Consent to taking over fields owned by other field managers: of these items, or only these
-    /// fields, separated by commas. Without a value: all takeovers of the plan.
-    #[arg(
-        long,
-        value_name = "ITEM[:PATH]",
-        value_delimiter = ',',
-        num_args = 0..,
-        require_equals = true
-    )]
+    /// Consent to taking over fields owned by other field managers: comma-separated items, or
+    /// single fields of items. Without a value, consent to all takeovers of the plan.
+    #[arg(long, value_name = "ITEM[:PATH]", value_delimiter = ',')]
+    #[arg(num_args = 0.., require_equals = true)]
     take_over: Option<Vec<String>>,
 
-    /// Approve only if the digest of the plan is this one, or begins with it.
+    /// Approve only a plan whose digest is, or begins with, this one.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
-    /// Do not ask for confirmation.
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArguments,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    config: ConfigArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    process::build_runtime()?.block_on(async {
-        let client = arguments.cluster.client().await?;
-        let configs = configs(&client);
-        let config = configs.get(&arguments.name).await?;
+    arguments.config.run(async |client, configs| {
+        let config = configs.get(&arguments.config.name).await?;
         let approving = arguments.decide(&config)?;
-        exit::print(&show(&approving, &config, !arguments.yes))?;
-        confirm("Apply it?", arguments.yes)?;
+        exit::print(&show(&approving, &config, !arguments.confirm.yes))?;
+        arguments.confirm.ask("Apply it?")?;
         let changed = configs.change(&config, approving.patch()).await?;
-        let mut text = format!(
-            "virtplatformconfig.{}/{} approved\n",
-            api::advisor::GROUP,
-            arguments.name
-        );
-        if let Some(held) = held(&approving, &client, &changed).await? {
-            let _ = writeln!(text, "It is not applied yet: {held}");
+        let held = held(&approving, &client, &changed).await?;
+        arguments.config.report("approved")?;
+        match held {
+            Some(held) => exit::print(&format!("It is not applied yet: {held}\n")),
+            None => Ok(()),
         }
-        exit::print(&text)
     })
 }
 
 impl Arguments {
     /// The approval to write, if the plan can be approved.
     fn decide(&self, config: &VirtPlatformConfig) -> anyhow::Result<PlanApproval> {
-        let choice = Choice {
+        let choice = ApprovalScope {
             items: &self.items,
             take_over: self.take_over.as_deref(),
             digest: self.digest.as_deref(),
         };
-        answer::approve(config, choice).map_err(|refused| match refused {
-            Refused::MissingConsent(_) => anyhow!(
+        user_patches::approve(config, choice).map_err(|refused| match refused {
+            PatchError::MissingConsent(_) => anyhow!(
                 "{refused}\n--take-over consents to all of them, --take-over=ITEM:PATH,... to some"
             ),
-            Refused::UnknownTakeover { .. } => anyhow!("--take-over={refused}"),
-            Refused::Told(why) => anyhow!(why),
+            PatchError::UnknownTakeover { .. } => anyhow!("--take-over={refused}"),
+            PatchError::Other(why) => anyhow!(why),
         })
     }
 }
@@ -110,11 +97,9 @@ fn show(approving: &PlanApproval, config: &VirtPlatformConfig, with_diffs: bool)
         approving.impact,
         render::items(&items, false)
     );
-    text.push_str(&render::section(
-        "Taken over from other managers",
-        &render::takeovers(&items),
-    ));
-    text.push_str(&render::section("Warnings", &status.warnings));
+    let takeovers = render::takeovers(&items);
+    text.push_str(&section("Taken over from other managers", &takeovers));
+    text.push_str(&section("Warnings", &status.warnings));
     text.push('\n');
     if with_diffs {
         for shown in items.iter().filter_map(|item| item.diff.as_deref()) {
@@ -135,7 +120,7 @@ async fn held(
     }
     let webhooks: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let webhook = webhooks
-        .get_opt(controllers::governance::WEBHOOK)
+        .get_opt(api::advisor::WEBHOOK)
         .await
         .map_err(api_error)
         .context("reading the webhook configuration")?;

@@ -7,37 +7,31 @@ use clap::{Args, ValueEnum};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::configs::{configs, registry};
-use super::output::{self, Data};
 use super::plan::impossible;
-use super::planning::{self, Attempt, Planned};
-use super::selection::SelectionArguments;
-use super::source::SourceArguments;
+use super::planning::{Attempt, Planned, PlanningArguments};
+use crate::output::{self, Data, list};
 use crate::{exit, process};
 
-/// Plan configurations now, and show what would change line by line.
+/// Plan configurations now, and show the changes as unified diffs.
 ///
-/// Exits with 0 if nothing would change, with 1 if something would, and with 2 on errors, as
-/// `kubectl diff` does.
+/// The exit code is 0 if nothing would change, 1 if something would, and 2 on errors, as in
+/// `kubectl diff`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    selection: SelectionArguments,
+    planning: PlanningArguments,
 
     /// Output format.
     /// [default: unified diffs]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-
-    #[command(flatten)]
-    source: SourceArguments,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Output {
     Json,
     Yaml,
-    /// Only the changed objects, one per line.
+    /// Only the names of the changed objects, one per line.
     Name,
 }
 
@@ -60,13 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 /// Whether something would change.
 fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
     process::build_runtime()?.block_on(async {
-        let source = arguments.source.open().await?;
-        let registry = registry()?;
-        let configs = configs(&source.client);
-        let mut attempts = Vec::new();
-        for config in arguments.selection.find(&configs, &registry).await? {
-            attempts.push(planning::plan(&source, &registry, config).await?);
-        }
+        let attempts = arguments.planning.plan(false).await?;
         let changes: Vec<Change> = attempts
             .iter()
             .filter_map(|attempt| match attempt {
@@ -115,20 +103,12 @@ fn changes(planned: &Planned) -> Vec<Change> {
 }
 
 fn write(changes: &[Change], output: Option<Output>) -> anyhow::Result<String> {
-    let list = || {
-        let items: Vec<_> = changes.iter().map(|change| &change.value).collect();
-        json!({ "apiVersion": "v1", "kind": "List", "items": items })
-    };
+    let values: Vec<_> = changes.iter().map(|change| &change.value).collect();
+    let lines = |line: fn(&Change) -> String| changes.iter().map(line).collect();
     match output {
-        None => Ok(changes
-            .iter()
-            .map(|change| output::diff(&change.text))
-            .collect()),
-        Some(Output::Json) => Data::Json.write(&list()),
-        Some(Output::Yaml) => Data::Yaml.write(&list()),
-        Some(Output::Name) => Ok(changes
-            .iter()
-            .flat_map(|change| [change.name.as_str(), "\n"])
-            .collect()),
+        None => Ok(lines(|change| output::diff(&change.text))),
+        Some(Output::Json) => Data::Json.write(&list(&values)),
+        Some(Output::Yaml) => Data::Yaml.write(&list(&values)),
+        Some(Output::Name) => Ok(lines(|change| format!("{}\n", change.name))),
     }
 }

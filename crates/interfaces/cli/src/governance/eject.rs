@@ -10,29 +10,23 @@ use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::configs::{configs, registry};
-use super::output::Data;
-use super::planning;
-use super::selection::SelectionArguments;
-use super::source::SourceArguments;
+use super::planning::PlanningArguments;
+use crate::output::Data;
 use crate::{exit, process};
 
-/// Print the desired state of a profile as plain manifests, in the order in which to apply them.
+/// Print the desired state of a profile as plain manifests, in the order to apply them.
 ///
-/// The manifests carry no trace of Medley, which does not manage them once they are applied;
-/// comments tell what to wait for in between.
+/// The manifests carry no labels or annotations of Medley, and Medley does not manage the objects
+/// after you apply them. Comments name what to wait for before you apply the next manifest.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    selection: SelectionArguments,
+    planning: PlanningArguments,
 
-    /// Write one file per manifest into this directory, created if missing, instead of printing
-    /// them.
+    /// Write one file per manifest to this directory, created if missing, instead of printing the
+    /// manifests.
     #[arg(short, long, value_name = "DIR")]
     directory: Option<PathBuf>,
-
-    #[command(flatten)]
-    source: SourceArguments,
 }
 
 /// A manifest with its comments.
@@ -44,20 +38,17 @@ struct Manifest {
 
 /// Prints or writes the manifests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.selection.is_single() {
+    if !arguments.planning.is_single() {
         bail!("name a configuration, or a profile with --profile NAME");
     }
     process::build_runtime()?.block_on(async {
-        let source = arguments.source.open().await?;
-        let registry = registry()?;
-        let configs = configs(&source.client);
+        let (planner, selected) = arguments.planning.open().await?;
         let mut manifests = Vec::new();
-        for mut config in arguments.selection.find(&configs, &registry).await? {
+        for mut config in selected {
             // The desired state of the profile, not a rollback.
             config.spec.rollback_to = None;
             let name = config.name_any();
-            let drafted = planning::draft(&source, &registry, &config).await?;
-            match drafted {
+            match planner.draft(&config).await? {
                 Ok((draft, ..)) => manifests.extend(render(&name, &draft.items, &draft.warnings)?),
                 Err(why) => bail!("{name} cannot be ejected: {why}"),
             }

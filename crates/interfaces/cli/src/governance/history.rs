@@ -2,46 +2,35 @@
 
 use std::fmt::Write as _;
 
-use ::governance::record::{Ending, Record};
+use ::governance::record::Record;
+use ::governance::user_patches::list_valid_names;
 use anyhow::{Context as _, bail};
 use clap::Args;
-use controllers::governance::history::records;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use cluster_view::history::records;
 use kube::ResourceExt;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use super::configs::{configs, list_valid_names};
-use super::output::{Form, diff, short_digest, table};
+use super::configs::configs;
 use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
+use crate::output::{TableForm, diff, list, short_digest, table};
 use crate::{exit, process};
-
-/// Columns of the table.
-const COLUMNS: [&str; 7] = [
-    "REVISION",
-    "DIGEST",
-    "IMPACT",
-    "APPROVED BY",
-    "STARTED",
-    "OUTCOME",
-    "FINISHED",
-];
 
 /// Show the plans that were applied.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration.
+    /// Name of the VirtPlatformConfig.
     /// [default: all]
     name: Option<String>,
 
-    /// Show one revision, with its changes line by line.
+    /// Show one revision, with its changes as unified diffs.
     #[arg(long, value_name = "REVISION", requires = "name")]
     revision: Option<i64>,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Form,
+    output: TableForm,
 
     #[command(flatten)]
     history: HistoryArguments,
@@ -99,7 +88,7 @@ impl Arguments {
                     .iter()
                     .map(|(name, record)| value(name, record))
                     .collect::<anyhow::Result<_>>()?;
-                data.write(&json!({ "apiVersion": "v1", "kind": "List", "items": items }))
+                data.write(&list(&items))
             }
             (None, Some(_), [(name, record)]) => Ok(one(name, record)),
             (None, _, []) => Ok("no plan has been applied\n".to_owned()),
@@ -108,83 +97,45 @@ impl Arguments {
     }
 
     fn listed(&self, all: &[(String, Record)]) -> String {
-        if self.output == Form::Wide {
-            let headers = [
-                "NAME",
-                "REVISION",
-                "DIGEST",
-                "IMPACT",
-                "APPROVED BY",
-                "STARTED",
-                "OUTCOME",
-                "FINISHED",
-                "UNDOES",
-                "ITEMS",
-                "VERSION",
-                "MESSAGE",
-            ];
-            let rows = all.iter().map(|(name, record)| {
-                let [revision, digest, impact, by, started, outcome, finished] = cells(record);
-                [
-                    name.clone(),
-                    revision,
-                    digest,
-                    impact,
-                    by,
-                    started,
-                    outcome,
-                    finished,
-                    undoes(record),
-                    names(record),
-                    record.operator_version.clone(),
-                    message(record),
-                ]
-            });
-            return table(headers, rows.collect());
+        let wide = self.output == TableForm::Wide;
+        let named = wide || self.name.is_none();
+        let mut headers = vec!["REVISION", "DIGEST", "IMPACT", "APPROVED BY"];
+        headers.extend(["STARTED", "OUTCOME", "FINISHED"]);
+        if named {
+            headers.insert(0, "NAME");
         }
-        if self.name.is_some() {
-            return table(
-                COLUMNS,
-                all.iter().map(|(_, record)| cells(record)).collect(),
-            );
+        if wide {
+            headers.extend(["UNDOES", "ITEMS", "VERSION", "MESSAGE"]);
         }
-        let mut headers = [""; COLUMNS.len() + 1];
-        headers[0] = "NAME";
-        headers[1..].copy_from_slice(&COLUMNS);
         let rows = all.iter().map(|(name, record)| {
-            let mut row: [String; COLUMNS.len() + 1] = Default::default();
-            name.clone_into(&mut row[0]);
-            row[1..].clone_from_slice(&cells(record));
+            let mut row = Vec::from(cells(record));
+            if named {
+                row.insert(0, name.clone());
+            }
+            if wide {
+                let version = record.operator_version.clone();
+                row.extend([undoes(record), names(record), version, message(record)]);
+            }
             row
         });
-        table(headers, rows.collect())
+        table(&headers, rows)
     }
 }
 
-fn cells(record: &Record) -> [String; COLUMNS.len()] {
-    let time = |time: &Time| format_time(time.0);
-    let (outcome, finished) = record.outcome.as_ref().map_or_else(
-        || ("<pending>".to_owned(), String::new()),
-        |outcome| (ending(outcome.result).to_owned(), time(&outcome.finished)),
-    );
+fn cells(record: &Record) -> [String; 7] {
+    let (outcome, finished) = match &record.outcome {
+        Some(it) => (format!("{:?}", it.result), format_time(it.finished.0)),
+        None => ("<pending>".to_owned(), String::new()),
+    };
     [
         record.revision.to_string(),
         short_digest(&record.plan_digest),
         record.impact.to_string(),
         record.approved_by.join(","),
-        time(&record.started),
+        format_time(record.started.0),
         outcome,
         finished,
     ]
-}
-
-fn ending(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Completed => "Completed",
-        Ending::CompletedWithErrors => "CompletedWithErrors",
-        Ending::Failed => "Failed",
-        Ending::Superseded => "Superseded",
-    }
 }
 
 fn undoes(record: &Record) -> String {
@@ -209,11 +160,8 @@ fn message(record: &Record) -> String {
 fn one(name: &str, record: &Record) -> String {
     let [revision, _, impact, by, started, outcome, finished] = cells(record);
     let none = |text: String| {
-        if text.is_empty() {
-            "<none>".to_owned()
-        } else {
-            text
-        }
+        let text = Some(text).filter(|text| !text.is_empty());
+        text.unwrap_or_else(|| "<none>".to_owned())
     };
     let mut text = String::new();
     for (title, line) in [

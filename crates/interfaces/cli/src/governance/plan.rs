@@ -1,59 +1,39 @@
 //! `medley plan`: a plan computed now.
 
-use std::fmt::Write as _;
-
-use ::governance::answer::takeovers;
+use ::governance::user_patches::takeovers;
 use anyhow::bail;
 use api::advisor::{Action, ApprovalRequirement, VirtPlatformConfig};
 use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::configs::{configs, registry};
-use super::output::Form;
-use super::planning::{self, Attempt, Planned, Standing};
+use super::planning::{Attempt, Planned, PlanningArguments, Standing};
 use super::render;
-use super::selection::SelectionArguments;
-use super::source::SourceArguments;
+use crate::output::{TableForm, list, plural, section};
 use crate::{exit, process};
 
-/// Plan configurations now, and show the result. Nothing is changed.
+/// Plan configurations now, and show the result without changing anything.
 ///
-/// The plan is computed by the operator's own engine, with a server-side dry run for each item.
-/// With --offline the dry run uses an in-memory API server that holds a snapshot of a cluster.
+/// Runs the planner of the operator, with a server-side dry run for each item. With --offline, the
+/// dry runs use an in-memory API server that is loaded with a snapshot of a cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    selection: SelectionArguments,
+    planning: PlanningArguments,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Form,
+    output: TableForm,
 
-    /// Have the operator recompute the plan from the current state: for a stale plan. Approvals of
-    /// the old plan do not carry over.
+    /// Make the operator recompute a stale plan from the current state. Approvals of the old plan
+    /// do not carry over.
     #[arg(long, requires = "name", conflicts_with_all = ["offline", "profile"])]
     renew: bool,
-
-    #[command(flatten)]
-    source: SourceArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let source = arguments.source.open().await?;
-        let registry = registry()?;
-        let configs = configs(&source.client);
-        let selected = arguments.selection.find(&configs, &registry).await?;
-        if arguments.renew {
-            for config in &selected {
-                configs.renew(config).await?;
-            }
-        }
-        let mut attempts = Vec::new();
-        for config in selected {
-            attempts.push(planning::plan(&source, &registry, config).await?);
-        }
+        let attempts = arguments.planning.plan(arguments.renew).await?;
         exit::print(&arguments.write(&attempts)?)?;
         impossible(&attempts)
     })
@@ -62,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 impl Arguments {
     fn write(&self, attempts: &[Attempt]) -> anyhow::Result<String> {
         let Some(data) = self.output.data() else {
-            let wide = self.output == Form::Wide;
+            let wide = self.output == TableForm::Wide;
             let texts: Vec<String> = attempts
                 .iter()
                 .filter_map(|attempt| match attempt {
@@ -73,13 +53,10 @@ impl Arguments {
                 .collect();
             return Ok(texts.join("\n"));
         };
-        let mut values: Vec<Value> = attempts.iter().map(value).collect();
-        match values.pop() {
-            Some(single) if self.selection.is_single() => data.write(&single),
-            last => {
-                values.extend(last);
-                data.write(&json!({ "apiVersion": "v1", "kind": "List", "items": values }))
-            }
+        let values: Vec<Value> = attempts.iter().map(value).collect();
+        match values.last() {
+            Some(single) if self.planning.is_single() => data.write(single),
+            _ => data.write(&list(&values)),
         }
     }
 }
@@ -108,7 +85,7 @@ fn text(planned: &Planned, wide: bool) -> String {
         config.name_any(),
         config.spec.action,
         plan.items.len(),
-        if plan.items.len() == 1 { "" } else { "s" },
+        plural(plan.items.len()),
         plan.impact,
         plan.digest,
         match planned.standing() {
@@ -119,18 +96,11 @@ fn text(planned: &Planned, wide: bool) -> String {
         }
     );
     text.push_str(&render::items(&plan.items, wide));
-    let parts = [
-        (
-            "Taken over from other managers",
-            render::takeovers(&plan.items),
-        ),
-        ("Derived from", render::inputs(&plan.inputs)),
-        ("Warnings", plan.warnings.clone()),
-        ("Approval", approval(planned)),
-    ];
-    for (title, lines) in parts {
-        let _ = write!(text, "{}", render::section(title, &lines));
-    }
+    let takeovers = render::takeovers(&plan.items);
+    text.push_str(&section("Taken over from other managers", &takeovers));
+    text.push_str(&section("Derived from", &render::inputs(&plan.inputs)));
+    text.push_str(&section("Warnings", &plan.warnings));
+    text.push_str(&section("Approval", &approval(planned)));
     text
 }
 
@@ -161,23 +131,22 @@ fn approval(planned: &Planned) -> Vec<String> {
     if fields > 0 {
         lines.push(format!(
             "It needs consent to take over {fields} field{} from other managers (--take-over).",
-            if fields == 1 { "" } else { "s" }
+            plural(fields)
         ));
     }
     for (requirement, by) in planned.requirements() {
         let ApprovalRequirement {
             source, approvals, ..
         } = requirement;
+        let approvers = match by.join(", ") {
+            names if names.is_empty() => names,
+            names => format!(" (by {names})"),
+        };
         lines.push(format!(
-            "A plan of {} impact needs {approvals} approval{} ({source}), and has {}{}.",
+            "A plan of {} impact needs {approvals} approval{} ({source}), and has {}{approvers}.",
             planned.plan.impact,
             if approvals == 1 { "" } else { "s" },
             by.len(),
-            if by.is_empty() {
-                String::new()
-            } else {
-                format!(" (by {})", by.join(", "))
-            }
         ));
     }
     lines
@@ -206,6 +175,9 @@ fn value(attempt: &Attempt) -> Value {
     match attempt {
         Attempt::Planned(planned) => {
             let plan = &planned.plan;
+            let requirements = planned.requirements().into_iter().map(|(one, _)| one);
+            let requirements: Vec<ApprovalRequirement> = requirements.collect();
+            let needed = requirements.iter().map(|one| one.approvals).max();
             let mut value = head(&planned.config);
             value["planDigest"] = json!(plan.digest);
             value["sourceSnapshotHash"] = json!(plan.hash);
@@ -215,18 +187,8 @@ fn value(attempt: &Attempt) -> Value {
             value["items"] = json!(plan.items);
             value["inputs"] = json!(plan.inputs);
             value["warnings"] = json!(plan.warnings);
-            let requirements: Vec<_> = planned
-                .requirements()
-                .into_iter()
-                .map(|(one, _)| one)
-                .collect();
-            let needed = requirements
-                .iter()
-                .map(|one| one.approvals)
-                .max()
-                .unwrap_or_default();
             value["needs"] = json!({
-                "approvals": needed,
+                "approvals": needed.unwrap_or_default(),
                 "requirements": requirements,
                 "takeovers": takeovers(&plan.items),
             });

@@ -1,19 +1,74 @@
 //! Planning by the operator's own engine, without changing anything.
 
-use ::governance::answer;
 use ::governance::decide::DecisionInputs;
-use ::governance::hash::Terms;
+use ::governance::hash::PlanTerms;
 use ::governance::plan::{self, Draft, Plan, Preview};
 use ::governance::recorder::Recorder;
+use ::governance::user_patches;
 use ::governance::{Registry, Snapshot};
 use anyhow::Context as _;
 use api::advisor::{ApprovalRequirement, Phase, VirtPlatformConfig};
-use controllers::governance::{cluster, history, preview};
+use clap::Args;
+use cluster_view::history;
+use controllers::governance::{cluster, preview};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 
-use super::source::Source;
+use super::configs::configs;
+use super::selection::SelectionArguments;
+use super::source::SourceArguments;
 use crate::version;
+
+/// Which configurations to plan, and on which cluster.
+#[derive(Debug, Args)]
+pub(super) struct PlanningArguments {
+    #[command(flatten)]
+    selection: SelectionArguments,
+
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+/// An opened cluster, or a copy of one.
+pub(super) struct Planner {
+    client: Client,
+    history_namespace: String,
+    registry: Registry,
+}
+
+impl PlanningArguments {
+    /// Whether a single configuration is selected.
+    pub(super) fn is_single(&self) -> bool {
+        self.selection.is_single()
+    }
+
+    /// Opens the cluster, and reads the selected configurations.
+    pub(super) async fn open(&self) -> anyhow::Result<(Planner, Vec<VirtPlatformConfig>)> {
+        let planner = Planner {
+            client: self.source.open().await?,
+            history_namespace: self.source.history_namespace().to_owned(),
+            registry: edits::registry()?,
+        };
+        let configs = configs(&planner.client);
+        let selected = self.selection.find(&configs, &planner.registry).await?;
+        Ok((planner, selected))
+    }
+
+    /// Plans the selected configurations. With `renew`, the operator discards its plans of them.
+    pub(super) async fn plan(&self, renew: bool) -> anyhow::Result<Vec<Attempt>> {
+        let (planner, selected) = self.open().await?;
+        if renew {
+            for config in &selected {
+                configs(&planner.client).renew(config).await?;
+            }
+        }
+        let mut attempts = Vec::new();
+        for config in selected {
+            attempts.push(planner.plan(config).await?);
+        }
+        Ok(attempts)
+    }
+}
 
 /// Result of planning a configuration.
 pub(super) enum Attempt {
@@ -73,80 +128,73 @@ impl Planned {
     /// under review, those that the operator last reported: it evaluates policies when it computes
     /// the plan.
     pub(super) fn requirements(&self) -> Vec<(ApprovalRequirement, Vec<String>)> {
-        answer::approved_by(&self.config, &self.plan.digest)
+        user_patches::approved_by(&self.config, &self.plan.digest)
     }
 }
 
-/// Plans a configuration.
-pub(super) async fn plan(
-    source: &Source,
-    registry: &Registry,
-    config: VirtPlatformConfig,
-) -> anyhow::Result<Attempt> {
-    let (draft, snapshot, terms) = match draft(source, registry, &config).await? {
-        Ok(drafted) => drafted,
-        Err(why) => {
-            return Ok(Attempt::Impossible {
-                config: Box::new(config),
-                why,
-            });
-        }
-    };
-    let mut previews = Vec::new();
-    for item in &draft.items {
-        let preview = preview::preview(&source.client, &snapshot, item)
-            .await
-            .with_context(|| format!("planning {}", config.name_any()))?;
-        previews.push(preview);
-    }
-    let applied = config.status.clone().unwrap_or_default().applied;
-    Ok(match plan::assemble(draft, &previews, &applied, &terms) {
-        Ok(plan) => Attempt::Planned(Box::new(Planned {
-            config,
-            plan,
-            previews,
-        })),
-        Err(why) => Attempt::Impossible {
+impl Planner {
+    /// Plans a configuration.
+    async fn plan(&self, config: VirtPlatformConfig) -> anyhow::Result<Attempt> {
+        let impossible = |config, why| Attempt::Impossible {
             config: Box::new(config),
             why,
-        },
-    })
-}
-
-/// The plan before dry runs, with the objects it was derived from; or why there is none.
-pub(super) async fn draft(
-    source: &Source,
-    registry: &Registry,
-    config: &VirtPlatformConfig,
-) -> anyhow::Result<Result<(Draft, Snapshot, Terms), String>> {
-    let name = config.name_any();
-    let what = || format!("planning {name}");
-    let profile = registry.get(&config.spec.profile);
-    let snapshot = match profile {
-        Some(profile) => cluster::look(&source.client, profile.uses())
-            .await
-            .with_context(what)?,
-        None => Snapshot::default(),
-    };
-    let records = history::records(&source.client, &source.history_namespace, &name)
-        .await
-        .with_context(what)?;
-    let facts = DecisionInputs {
-        config,
-        profile: profile.map(|profile| &**profile),
-        snapshot: &snapshot,
-        records: &records,
-        // Policies decide who approves, not what is planned.
-        policies: &[],
-        recorder: &Recorder::Trusted,
-        version: version::OPERATOR,
-        now: Timestamp::now(),
-    };
-    Ok(match plan::draft(&facts) {
-        Ok(draft) => {
-            let terms = plan::terms(&facts, plan::next_revision(&facts));
-            Ok((draft, snapshot, terms))
+        };
+        let (draft, snapshot, terms) = match self.draft(&config).await? {
+            Ok(drafted) => drafted,
+            Err(why) => return Ok(impossible(config, why)),
+        };
+        let mut previews = Vec::new();
+        for item in &draft.items {
+            let preview = preview::preview(&self.client, &snapshot, item)
+                .await
+                .with_context(|| format!("planning {}", config.name_any()))?;
+            previews.push(preview);
         }
-        Err(problem) => Err(problem.message()),
-    })
+        let applied = config.status.clone().unwrap_or_default().applied;
+        Ok(match plan::assemble(draft, &previews, &applied, &terms) {
+            Ok(plan) => Attempt::Planned(Box::new(Planned {
+                config,
+                plan,
+                previews,
+            })),
+            Err(why) => impossible(config, why),
+        })
+    }
+
+    /// The plan before dry runs, with the objects it was derived from; or why there is none.
+    pub(super) async fn draft(
+        &self,
+        config: &VirtPlatformConfig,
+    ) -> anyhow::Result<Result<(Draft, Snapshot, PlanTerms), String>> {
+        let name = config.name_any();
+        let what = || format!("planning {name}");
+        let profile = self.registry.get(&config.spec.profile);
+        let snapshot = match profile {
+            Some(profile) => cluster::look(&self.client, profile.uses())
+                .await
+                .with_context(what)?,
+            None => Snapshot::default(),
+        };
+        let records = history::records(&self.client, &self.history_namespace, &name)
+            .await
+            .with_context(what)?;
+        let inputs = DecisionInputs {
+            config,
+            profile: profile.map(|profile| &**profile),
+            snapshot: &snapshot,
+            records: &records,
+            // Policies decide who approves, not what is planned.
+            policies: &[],
+            recorder: &Recorder::Trusted,
+            version: version::OPERATOR,
+            now: Timestamp::now(),
+        };
+        Ok(match plan::draft(&inputs) {
+            Ok(draft) => {
+                let terms = plan::terms(&inputs, plan::next_revision(&inputs));
+                Ok((draft, snapshot, terms))
+            }
+            Err(problem) => Err(problem.message()),
+        })
+    }
 }

@@ -1,38 +1,29 @@
 //! `medley reject`: rejects the plan under review.
 
-use ::governance::answer;
+use ::governance::user_patches;
 use clap::Args;
 
-use super::configs::configs;
-use crate::cluster::ClusterArguments;
-use crate::{exit, process};
+use super::configs::ConfigArguments;
 
-/// Reject the plan under review; it is not applied even if the action is set to Apply.
+/// Reject the plan under review, so that it cannot be applied.
 ///
-/// Another plan, made from other options or another cluster state, can be approved.
+/// The plan stays rejected even if spec.action is set to Apply. A different plan, computed from
+/// other options or another state of the cluster, can still be approved.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration.
-    name: String,
-
-    /// The reason, recorded in the spec.
+    /// Why the plan is rejected; recorded in the spec.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    config: ConfigArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    process::build_runtime()?.block_on(async {
-        let configs = configs(&arguments.cluster.client().await?);
-        let config = configs.get(&arguments.name).await?;
-        let patch = answer::reject(&config, arguments.reason.as_deref())?;
+    arguments.config.run(async |_, configs| {
+        let config = configs.get(&arguments.config.name).await?;
+        let patch = user_patches::reject(&config, arguments.reason.as_deref())?;
         configs.change(&config, patch).await?;
-        exit::print(&format!(
-            "virtplatformconfig.{}/{} rejected\n",
-            api::advisor::GROUP,
-            arguments.name
-        ))
+        arguments.config.report("rejected")
     })
 }

@@ -1,74 +1,45 @@
 //! Plans and their items as text.
 
-use std::fmt::Write as _;
-
 use ::governance::diff;
 use ::governance::values::short;
-use api::advisor::{Input, Item, Operation};
+use api::advisor::{Input, Item};
 
-use super::output::table;
+use crate::output::table;
 
 /// Items as a table.
 pub(super) fn items(items: &[Item], wide: bool) -> String {
+    let mut headers = vec![
+        "ITEM",
+        "OPERATION",
+        "TARGET",
+        "IMPACT",
+        "CHANGES",
+        "TAKEOVERS",
+    ];
     if wide {
-        let rows = items.iter().map(|item| {
-            let [name, operation, target, impact, changes, takeovers] = cells(item);
-            [
-                name,
-                operation,
-                target,
-                impact,
-                changes,
-                takeovers,
-                item.depends_on.join(","),
-                item.managed_fields.join(","),
-                item.message.clone().unwrap_or_default(),
-            ]
-        });
-        return table(
-            [
-                "ITEM",
-                "OPERATION",
-                "TARGET",
-                "IMPACT",
-                "CHANGES",
-                "TAKEOVERS",
-                "DEPENDS ON",
-                "FIELDS",
-                "MESSAGE",
-            ],
-            rows.collect(),
-        );
+        headers.extend(["DEPENDS ON", "FIELDS", "MESSAGE"]);
     }
-    table(
-        [
-            "ITEM",
-            "OPERATION",
-            "TARGET",
-            "IMPACT",
-            "CHANGES",
-            "TAKEOVERS",
-        ],
-        items.iter().map(cells).collect(),
-    )
+    table(&headers, items.iter().map(|item| row(item, wide)))
 }
 
-fn cells(item: &Item) -> [String; 6] {
-    let operation = match item.operation {
-        Operation::Apply => "Apply",
-        Operation::Restore => "Restore",
-        Operation::Delete => "Delete",
-    };
-    [
+fn row(item: &Item, wide: bool) -> Vec<String> {
+    let impact = item.impact_severity.map(|impact| impact.to_string());
+    let mut row = vec![
         item.name.clone(),
-        operation.to_owned(),
+        format!("{:?}", item.operation),
         item.target_ref.to_string(),
-        item.impact_severity
-            .map(|impact| impact.to_string())
-            .unwrap_or_default(),
+        impact.unwrap_or_default(),
         changes(item),
         item.takeovers.len().to_string(),
-    ]
+    ];
+    if wide {
+        row.extend([
+            item.depends_on.join(","),
+            item.managed_fields.join(","),
+            item.message.clone().unwrap_or_default(),
+        ]);
+    }
+    row
 }
 
 /// `+3 -1`: added and removed lines.
@@ -123,16 +94,4 @@ pub(super) fn inputs(inputs: &[Input]) -> Vec<String> {
             )
         })
         .collect()
-}
-
-/// Lines under a title; empty if there are none.
-pub(crate) fn section(title: &str, lines: &[String]) -> String {
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("\n{title}:\n");
-    for line in lines {
-        let _ = writeln!(text, "  {line}");
-    }
-    text
 }

@@ -1,87 +1,68 @@
 //! `medley rollback`: reverts applied plans by a plan that is reviewed like any other.
 
-use ::governance::answer;
-use api::advisor::{GROUP, VirtPlatformConfig};
+use ::governance::user_patches;
 use clap::Args;
-use controllers::governance::history::records;
-use edits::Configs;
+use cluster_view::history::records;
 
-use super::configs::configs;
-use super::output::{confirm, short_digest};
+use super::configs::ConfigArguments;
 use super::source::HistoryArguments;
-use crate::cluster::ClusterArguments;
-use crate::{exit, process};
+use crate::exit;
+use crate::output::{ConfirmArguments, short_digest};
 
-/// Revert applied plans: the inverse comes as a plan for review, and nothing is changed before it
-/// is approved.
+/// Revert applied plans by a plan that undoes them.
 ///
-/// Changed fields get their former value, created objects are deleted.
+/// The plan sets changed fields back to their former values and deletes created objects. The
+/// operator applies it only after it is reviewed and approved, like any other plan.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration.
-    name: String,
-
     /// Revert this revision of the history and all later ones.
-    /// [default: the last one that is in force]
+    /// [default: the last revision in force]
     #[arg(long, value_name = "REVISION")]
     to: Option<i64>,
 
-    /// Cancel or end the rollback: the desired state of the profile comes as a plan for review
-    /// again.
+    /// Cancel or end the rollback. The operator plans the desired state of the profile again, for
+    /// review.
     #[arg(long, visible_alias = "resume", conflicts_with = "to")]
     clear: bool,
 
-    /// Do not ask for confirmation.
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArguments,
 
     #[command(flatten)]
     history: HistoryArguments,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    config: ConfigArguments,
 }
 
 /// Requests the inverse.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    process::build_runtime()?.block_on(async {
-        let client = arguments.cluster.client().await?;
-        let configs = configs(&client);
-        let name = &arguments.name;
+    arguments.config.run(async |client, configs| {
+        let name = &arguments.config.name;
         let config = configs.get(name).await?;
         if arguments.clear {
-            return clear(&configs, &config, name).await;
+            configs.change(&config, user_patches::go_forward(&config)?).await?;
+            arguments.config.report("is no longer rolled back")?;
+            return exit::print(&format!(
+                "The operator now plans the desired state of the profile: review it with `medley diff {name}`, then `medley approve {name}`.\n"
+            ));
         }
         let records = records(&client, &arguments.history.history_namespace, name).await?;
-        let revision = answer::revision(&records, arguments.to, name)?;
-        let patch = answer::roll_back(&config, revision)?;
-        let undone: Vec<String> = records
-            .iter()
-            .filter(|record| record.revision >= revision)
-            .map(|record| {
-                format!(
-                    "  revision {} ({})\n",
-                    record.revision,
-                    short_digest(&record.plan_digest)
-                )
-            })
-            .collect();
-        exit::print(&format!("To be reverted:\n{}", undone.concat()))?;
-        confirm("Request a plan for that?", arguments.yes)?;
+        let revision = user_patches::revision(&records, arguments.to, name)?;
+        let patch = user_patches::roll_back(&config, revision)?;
+        let undone = records.iter().filter(|record| record.revision >= revision);
+        let undone = undone.map(|record| {
+            let digest = short_digest(&record.plan_digest);
+            format!("  revision {} ({digest})\n", record.revision)
+        });
+        exit::print(&format!("To be reverted:\n{}", undone.collect::<String>()))?;
+        arguments.confirm.ask("Request a plan that reverts them?")?;
         configs.change(&config, patch).await?;
+        let done = format!("will be rolled back to before revision {revision}");
+        arguments.config.report(&done)?;
         exit::print(&format!(
-            "virtplatformconfig.{GROUP}/{name} will be rolled back to before revision {revision}\n\
-             Nothing is reverted yet. Review the plan with `medley diff {name}`, then `medley approve {name}`.\n\
+            "Nothing is reverted yet. Review the plan with `medley diff {name}`, then `medley approve {name}`.\n\
              To return to the profile afterwards: `medley rollback {name} --clear`.\n"
         ))
     })
-}
-
-async fn clear(configs: &Configs, config: &VirtPlatformConfig, name: &str) -> anyhow::Result<()> {
-    let patch = answer::go_forward(config)?;
-    configs.change(config, patch).await?;
-    exit::print(&format!(
-        "virtplatformconfig.{GROUP}/{name} is no longer rolled back\n\
-         The desired state of the profile comes as a plan for review: `medley diff {name}`, then `medley approve {name}`.\n"
-    ))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::governance::Registry;
+use ::governance::user_patches::list_valid_names;
 use anyhow::{Context as _, bail, ensure};
 use api::advisor::{Action, ProfileOptions, VirtPlatformConfig, VirtPlatformConfigSpec};
 use clap::Args;
@@ -10,26 +11,26 @@ use edits::Configs;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::configs::{list_valid_names, read};
-use super::output::remark;
+use crate::output::remark;
+use crate::read;
 
 /// Existing configurations, or a hypothetical one.
 #[derive(Debug, Args)]
 pub(super) struct SelectionArguments {
-    /// The configuration.
-    /// [default: all that are not ignored]
+    /// Name of the VirtPlatformConfig.
+    /// [default: all whose action is not Ignore]
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Include configurations whose action is Ignore.
+    /// Also plan configurations whose action is Ignore.
     #[arg(long, conflicts_with_all = ["name", "profile"])]
     all: bool,
 
-    /// Plan a profile as if a configuration selected it; nothing is created.
+    /// Plan this profile as if a configuration selected it, without creating one.
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     profile: Option<String>,
 
-    /// The spec.options to plan with, as a YAML file, or `-` for standard input.
+    /// YAML file with the spec.options to plan with; `-` reads standard input.
     #[arg(long, value_name = "FILE", requires = "profile")]
     options: Option<PathBuf>,
 }
@@ -56,12 +57,11 @@ impl SelectionArguments {
         let there = found.len();
         found.retain(|config| self.all || config.spec.action != Action::Ignore);
         if found.is_empty() {
-            remark(&if there == 0 {
-                "No VirtPlatformConfig found; --profile NAME plans without one.".to_owned()
-            } else {
-                format!(
-                    "All {there} VirtPlatformConfigs are ignored; name one, or use --all for all."
-                )
+            remark(&match there {
+                0 => "No VirtPlatformConfig found; --profile NAME plans without one.".to_owned(),
+                _ => {
+                    format!("All {there} VirtPlatformConfigs are ignored; name one, or use --all.")
+                }
             });
         }
         Ok(found)
@@ -93,7 +93,7 @@ impl SelectionArguments {
             VirtPlatformConfig::new(profile, spec)
         });
         if let Some(path) = &self.options {
-            config.spec.options = Some(options(&read(path)?, path)?);
+            config.spec.options = Some(options(&read::file(path)?, path)?);
         }
         Ok(config)
     }

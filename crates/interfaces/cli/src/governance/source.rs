@@ -12,7 +12,7 @@ use crate::lab::offline::open as open_snapshot;
 /// Namespace of the history of plans.
 #[derive(Debug, Args)]
 pub(super) struct HistoryArguments {
-    /// The namespace of the operator, where the history of plans is kept.
+    /// Namespace of the operator, which keeps the history of plans there.
     #[arg(long, value_name = "NAME", default_value = "medley-system")]
     pub(super) history_namespace: String,
 }
@@ -26,42 +26,39 @@ pub(super) struct SourceArguments {
     #[command(flatten)]
     history: HistoryArguments,
 
-    /// Plan on a copy of a cluster in memory; nothing is written anywhere.
+    /// Plan on an in-memory copy of a cluster, without connecting to one.
     #[arg(long, requires = "filename")]
     offline: bool,
 
-    /// The snapshot to plan on, written by `medley snapshot`.
+    /// Snapshot to plan on, as written by `medley snapshot`.
     #[arg(short, long, value_name = "SNAPSHOT", requires = "offline")]
     filename: Option<PathBuf>,
 }
 
-/// The cluster or copy to plan on.
-pub(super) struct Source {
-    pub(super) client: Client,
-    pub(super) history_namespace: String,
-}
-
 impl SourceArguments {
     /// Connects to the cluster, or loads the snapshot.
-    pub(super) async fn open(&self) -> anyhow::Result<Source> {
-        let history_namespace = self.history.history_namespace.clone();
-        let client = match &self.filename {
-            Some(path) => open_snapshot(path, &history_namespace).await?,
-            None => self.cluster.client().await?,
-        };
-        Ok(Source {
-            client,
-            history_namespace,
-        })
+    pub(super) async fn open(&self) -> anyhow::Result<Client> {
+        match &self.filename {
+            Some(path) => open_snapshot(path, self.history_namespace()).await,
+            None => self.cluster.client().await,
+        }
+    }
+
+    pub(super) fn history_namespace(&self) -> &str {
+        &self.history.history_namespace
     }
 }
 
 /// Fails: the API server that would answer for the snapshot is part of the lab.
 #[cfg(not(feature = "lab"))]
+#[expect(
+    clippy::unused_async,
+    reason = "the lab's function of this name is async"
+)]
 async fn open_snapshot(path: &std::path::Path, _history_namespace: &str) -> anyhow::Result<Client> {
     anyhow::bail!(
-        "cannot plan on the snapshot {}: --offline needs the embedded API server, which this build does not contain; use a \
-         build with the feature `lab` (the default of `cargo build`)",
+        "cannot plan on the snapshot {}: --offline needs the embedded API server, which this build lacks; use a build with \
+         the feature `lab` (the default of `cargo build`)",
         path.display()
     )
 }

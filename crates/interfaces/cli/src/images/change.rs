@@ -5,28 +5,22 @@ use clap::{Args, ValueEnum};
 /// Values of `--dry-run`, as in kubectl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum DryRun {
-    /// The change is made.
+    /// Make the change.
     None,
-    /// Nothing is sent.
+    /// Print the change without sending it.
     Client,
-    /// The API server validates the change.
+    /// Send the change for validation without persisting it.
     Server,
 }
 
 /// The `--dry-run` flag.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArguments {
-    /// Only print what would change: without sending it (client), or after validation by the API
-    /// server (server).
-    #[arg(
-        long,
-        value_enum,
-        value_name = "MODE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "none",
-        default_missing_value = "client"
-    )]
+    /// Print what would change without changing it. With server, the API server validates the change
+    /// first.
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "client")]
+    #[arg(default_value = "none")]
     dry_run: DryRun,
 }
 

@@ -6,40 +6,31 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::objects::ImageArgument;
-use crate::governance::output::Data;
-use crate::governance::render::section;
-use crate::{exit, process};
+use crate::output::{OutputArguments, explanation};
+use crate::process;
 
-/// Explain the state of an image: what its name resolves to and by which rule, what failed, when it
-/// is retried, and the next step.
+/// Explain the state of an image.
+///
+/// Shows what its name resolves to and by which rule, what failed, when the operator retries, and
+/// what you can do.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     image: ImageArgument,
 
-    /// Output format; text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let selected = process::build_runtime()?.block_on(arguments.image.find())?;
-    let all = explain(
-        &selected.image,
-        selected.architecture.as_deref(),
-        Timestamp::now(),
-    );
-    if let Some(data) = arguments.output {
-        return exit::print(&data.write(&json!({
-            "namespace": selected.image.namespace, "name": selected.image.name, "dataSources": all,
-        }))?);
-    }
-    let each: Vec<String> = all
-        .iter()
-        .map(|it| {
-            let because = section("Because", &it.because);
-            format!("{}\n{because}{}", it.state, section("Next", &it.next))
-        })
-        .collect();
-    exit::print(&each.join("\n"))
+    let image = &selected.image;
+    let all = explain(image, selected.architecture.as_deref(), Timestamp::now());
+    let value = json!({ "namespace": image.namespace, "name": image.name, "dataSources": all });
+    arguments.output.print(&value, || {
+        let each = all
+            .iter()
+            .map(|it| explanation(&it.state, &it.because, &it.next));
+        each.collect::<Vec<_>>().join("\n")
+    })
 }

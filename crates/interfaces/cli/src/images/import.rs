@@ -7,47 +7,48 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use importer::{Imported, Request, Unfinished, WebOptions};
 use indicatif::BinaryBytes;
-use machinery::quantity::Quantity;
+use oci::resolve;
 use platform::{Source, known_architecture};
 use serde_json::json;
 
 use super::progress::{ProgressReporter, line};
 use super::registry::RegistryArguments;
-use crate::governance::output::Data;
-use crate::{exit, process};
+use crate::output::OutputArguments;
+use crate::process;
+use crate::read::bytes;
 
-/// Write the disk in a container disk, or on a web server, to a raw file or a block device.
+/// Write the disk of a container disk or web server to a raw file or a block device.
 ///
-/// Everything is verified, and the file appears under its name only when complete: until then it is
-/// FILE.part. Progress goes to standard error: a bar on a terminal, else lines of JSON.
+/// Verifies all data, and writes to FILE.part until the disk is complete. Progress goes to standard
+/// error: a progress bar on a terminal, lines of JSON otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The image: docker://HOST/PATH:TAG, oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]; or a raw or
-    /// qcow2 disk, which may be compressed, at https://HOST/PATH.
+    /// Image to import: docker://HOST/PATH:TAG, oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]; or a
+    /// raw or qcow2 disk, optionally compressed, at https://HOST/PATH.
     #[arg(value_name = "URL")]
     image: Source,
 
-    /// The architecture, such as amd64, arm64 or s390x.
+    /// Architecture of the disk, such as amd64, arm64 or s390x.
     #[arg(long, value_name = "ARCH")]
     arch: String,
 
-    /// Where to write the disk.
+    /// File or block device to write the disk to.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
 
-    /// The largest disk to accept, such as 30Gi.
-    #[arg(long, value_name = "LIMIT")]
-    size: Option<String>,
+    /// Fail if the disk is larger than this, such as 30Gi.
+    #[arg(long, value_name = "LIMIT", value_parser = bytes)]
+    size: Option<u64>,
 
     /// Overwrite an existing file. Block devices are always overwritten.
     #[arg(long)]
     force: bool,
 
-    /// Keep FILE.part if the import fails, and resume from it the next time where possible.
+    /// Keep FILE.part if the import fails, so that the next run can resume from it.
     #[arg(long)]
     keep: bool,
 
-    /// Accept a disk that boots on other architectures only.
+    /// Accept a disk that only boots on other architectures.
     #[arg(long)]
     skip_arch_check: bool,
 
@@ -59,9 +60,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
 
-    /// Output format; a few lines of text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     registry: RegistryArguments,
@@ -81,7 +81,7 @@ impl Arguments {
         // which take up to 128 MiB of memory; importer pods refuse them.
         request.options.limits.window_log = 27;
         request.keyring = self.registry.keyring()?;
-        request.limit = self.size.as_deref().map(bytes).transpose()?;
+        request.limit = self.size;
         request.overwrite = self.force;
         request.sniff = !self.skip_arch_check;
         if self.keep {
@@ -104,17 +104,6 @@ impl Arguments {
     }
 }
 
-/// A Kubernetes quantity in bytes.
-fn bytes(text: &str) -> anyhow::Result<u64> {
-    let quantity: Quantity = text
-        .parse()
-        .with_context(|| format!("--size {text:?}: expected bytes, such as 10Gi or 5G"))?;
-    match u64::try_from(quantity.value()) {
-        Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => bail!("--size {text:?}: expected more than 0 bytes, such as 10Gi or 5G"),
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let request = arguments.request()?;
     let runtime = process::build_runtime()?;
@@ -122,29 +111,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let stop = process::stop_signal()?;
         anyhow::Ok(importer::import(request, ProgressReporter::new(), stop).await)
     })?;
-    let imported = match outcome {
-        Ok(imported) => {
-            if !std::io::stderr().is_terminal() {
-                line(&json!({ "event": "imported", "size": imported.disk.size }));
-            }
-            imported
-        }
-        Err(error) => {
-            let reason = error.reason();
-            if !std::io::stderr().is_terminal() {
-                line(&json!({ "event": "failed", "reason": reason.as_str() }));
-            }
-            return Err(explained(error, &arguments.to));
-        }
-    };
-    let text = match arguments.output {
-        Some(form) => {
-            let value = serde_json::to_value(&imported).context("writing the result")?;
-            form.write(&value)?
-        }
-        None => render(&imported),
-    };
-    exit::print(&text)
+    if !std::io::stderr().is_terminal() {
+        line(&match &outcome {
+            Ok(imported) => json!({ "event": "imported", "size": imported.disk.size }),
+            Err(error) => json!({ "event": "failed", "reason": error.reason().as_str() }),
+        });
+    }
+    let imported = outcome.map_err(|error| explained(error, &arguments.to))?;
+    arguments.output.print(&imported, || render(&imported))
 }
 
 /// Adds the next step to the error.
@@ -152,7 +126,9 @@ fn explained(error: importer::Error, to: &std::path::Path) -> anyhow::Error {
     let advice = match &error {
         importer::Error::Exists { .. } => "--force overwrites it",
         importer::Error::Architecture { .. } => "--skip-arch-check accepts it",
-        importer::Error::NoMatch { .. } => "medley image inspect shows the available platforms",
+        importer::Error::Resolve(resolve::Error::NoMatch { .. }) => {
+            "medley image inspect shows the available platforms"
+        }
         _ if error.reason() == importer::Reason::PullUnauthorized => {
             "--authfile FILE names credentials"
         }
@@ -185,19 +161,4 @@ fn render(imported: &Imported) -> String {
         BinaryBytes(disk.fetched),
         disk.content.as_str(),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_quantities() {
-        assert_eq!(bytes("1Ki").unwrap(), 1024);
-        assert_eq!(bytes("5G").unwrap(), 5_000_000_000);
-        for bad in ["", "0", "-1", "ten", "10 Gi"] {
-            let message = format!("{:#}", bytes(bad).unwrap_err());
-            assert!(message.contains("10Gi or 5G"), "{message}");
-        }
-    }
 }

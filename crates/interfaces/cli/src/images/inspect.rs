@@ -6,40 +6,41 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
-use importer::{Details, Entry, Inspection, inspect, platforms, seek};
 use indicatif::BinaryBytes;
 use oci::Image;
+use oci::resolve::{self, Details, Entry, Inspection, inspect, platforms, seek};
 use platform::windows::Isolation;
 use platform::{Matcher, Platform, Source};
+use serde_json::json;
 
 use super::registry::RegistryArguments;
-use crate::governance::output::{Data, table_of};
-use crate::{exit, process};
+use crate::output::{OutputArguments, table};
+use crate::process;
 use chosen::Chosen;
 
 /// Show the platforms of an image, and the one a node would pull.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The image: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
+    /// Image to inspect: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or
+    /// oci:FOLDER[:NAME].
     #[arg(value_name = "REF")]
     image: Source,
 
-    /// Also show the size, creation time and labels of each image. Sends two requests per image.
+    /// Also show the size, creation time and labels of each image, for two more requests per image.
     #[arg(long)]
     details: bool,
 
-    /// Show which image a node of this platform would pull, and why no other: linux/arm64,
-    /// linux/amd64/v3, windows(10.0.20348)/amd64. Fails if it would pull none.
+    /// Show which image a node of this platform would pull, and why no other; fail if it would pull
+    /// none. Examples: linux/arm64, linux/amd64/v3, windows(10.0.20348)/amd64.
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
 
-    /// With --platform: as in a RuntimeClass whose handler runs Windows containers under Hyper-V.
+    /// With --platform: assume a RuntimeClass whose handler runs Windows containers under Hyper-V.
     #[arg(long, requires = "platform")]
     hyperv: bool,
 
-    /// Output format; a table by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     registry: RegistryArguments,
@@ -76,20 +77,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
             None => None,
         };
-        Ok::<_, importer::Error>((inspection, chosen))
+        Ok::<_, resolve::Error>((inspection, chosen))
     })?;
-    let text = if let Some(form) = arguments.output {
-        let what = "writing the result";
-        let mut value = serde_json::to_value(&inspection).context(what)?;
-        if let Some(chosen) = &chosen {
-            value["chosen"] = serde_json::to_value(chosen).context(what)?;
-        }
-        form.write(&value)?
-    } else {
+    let mut value = serde_json::to_value(&inspection).context("serializing the result")?;
+    if let Some(chosen) = &chosen {
+        value["chosen"] = json!(chosen);
+    }
+    arguments.output.print(&value, || {
         let chosen = chosen.as_ref().map(Chosen::render);
         render(&inspection) + &chosen.unwrap_or_default()
-    };
-    exit::print(&text)?;
+    })?;
     chosen.map_or(Ok(()), |chosen| chosen.outcome(&printable(&name)))
 }
 
@@ -103,7 +100,7 @@ fn render(inspection: &Inspection) -> String {
     };
     let _ = writeln!(text, "Kind:   {kind}\n");
     if inspection.platforms.is_empty() {
-        text.push_str("It contains no image.\n");
+        text.push_str("The index contains no image.\n");
     } else {
         // Columns that would be empty in every row are left out.
         let detailed = inspection.platforms.iter().any(|it| it.details.is_some());
@@ -112,7 +109,7 @@ fn render(inspection: &Inspection) -> String {
             headers.extend(["SIZE", "LAYERS", "CREATED", "LABELS"]);
         }
         let rows = inspection.platforms.iter().map(|it| row(it, detailed));
-        text.push_str(&table_of(&headers, rows.collect()));
+        text.push_str(&table(&headers, rows));
     }
     if inspection.skipped > 0 {
         let _ = writeln!(

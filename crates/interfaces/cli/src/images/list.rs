@@ -1,38 +1,30 @@
 //! `medley images`: the boot images of a cluster, one line per architecture.
 
 use api::ssp::GOLDEN_NAMESPACE;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use golden_images::overview::{Image, Variant, human_size};
 use jiff::Timestamp;
 use machinery::time::human_duration;
 use serde_json::{Value, json};
 
-use super::objects::Objects;
+use super::objects::read;
 use crate::cluster::ClusterArguments;
-use crate::governance::output::{Data, remark, short_digest, table_of};
+use crate::output::{Form, remark, short_digest, table};
 use crate::{exit, process};
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Wide,
-    Json,
-    Yaml,
-    Name,
-}
 
 /// Show the boot images of a cluster.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Output format; a table by default.
+    /// Output format.
+    /// [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
-    /// The namespace of the images.
+    /// Namespace of the images.
     #[arg(short, long, value_name = "NAME", default_value = GOLDEN_NAMESPACE)]
     namespace: String,
 
-    /// The images of all namespaces.
+    /// Show the images of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -44,21 +36,22 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let objects = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let namespace = (!arguments.all_namespaces).then_some(arguments.namespace.as_str());
-        Objects::read(&client, namespace).await
+        read(&client, namespace).await
     })?;
     let images = objects.images();
+    if let Some(data) = arguments.output.and_then(Form::data) {
+        return exit::print(&data.write(&list(&images))?);
+    }
     let text = match arguments.output {
-        Some(Form::Json) => Data::Json.write(&list(&images))?,
-        Some(Form::Yaml) => Data::Yaml.write(&list(&images))?,
+        _ if images.is_empty() && arguments.all_namespaces => {
+            remark("No images found.");
+            return Ok(());
+        }
         _ if images.is_empty() => {
-            remark(&if arguments.all_namespaces {
-                "No images found.".to_owned()
-            } else {
-                format!(
-                    "No images in namespace {}; use -A for all namespaces.",
-                    arguments.namespace
-                )
-            });
+            let namespace = &arguments.namespace;
+            remark(&format!(
+                "No images in namespace {namespace}; use -A for all namespaces."
+            ));
             return Ok(());
         }
         Some(Form::Name) => names(&images),
@@ -105,23 +98,19 @@ fn render(images: &[Image], namespaces: bool, wide: bool, now: Timestamp) -> Str
             rows.push(row);
         }
     }
-    table_of(&headers, rows)
+    table(&headers, rows)
 }
 
 fn row(image: &Image, variant: &Variant, now: Timestamp) -> Vec<String> {
     let default = if variant.is_default { ",default" } else { "" };
-    let age = variant
-        .since
-        .map(|since| human_duration(now.duration_since(since)));
+    let age = variant.since;
+    let age = age.map(|since| human_duration(now.duration_since(since)));
+    let digest = variant.digest.as_deref().map(short_digest);
     vec![
         image.name.clone(),
         format!("{}{default}", variant.architecture),
         state(variant),
-        variant
-            .digest
-            .as_deref()
-            .map(short_digest)
-            .unwrap_or_default(),
+        digest.unwrap_or_default(),
         age.unwrap_or_default(),
         variant.size.as_deref().map(human_size).unwrap_or_default(),
     ]

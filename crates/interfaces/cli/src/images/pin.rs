@@ -7,31 +7,31 @@ use api::cdi::Named;
 use api::golden::NAME;
 use clap::Args;
 use golden_images::overview::Variant;
-use golden_images::pins::{Held, PinError, Wanted, hold, with_all, without};
+use golden_images::pins::{NewPin, PinError, RequestedVersion, hold, with_all, without};
 
 use super::change::ChangeArguments;
 use super::objects::{ImageArgument, SelectedImage};
 use super::policy::policies;
-use crate::governance::output::remark;
+use crate::output::remark;
 use crate::{exit, process};
 
-/// Pin an image to a version: the current one, unless another one is named.
+/// Pin an image to a version, by default to the current one.
 ///
-/// A version whose volume is gone is imported again.
+/// The operator imports a version again if its volume is gone.
 #[derive(Debug, Args)]
 pub(super) struct PinArguments {
     #[command(flatten)]
     image: ImageArgument,
 
-    /// The version, by its full digest (sha256:...); it need not have been in use.
+    /// Full digest of the version (sha256:...), which may never have been in use.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
-    /// A version that was in use: the beginning of its digest, or the name of its volume.
+    /// Version that was in use before: the beginning of its digest, or the name of its volume.
     #[arg(long, value_name = "VERSION", conflicts_with = "digest")]
     to: Option<String>,
 
-    /// The reason, recorded with the pin.
+    /// Why the image is pinned; recorded with the pin.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -39,7 +39,7 @@ pub(super) struct PinArguments {
     change: ChangeArguments,
 }
 
-/// Remove the pin of an image: new versions are used again.
+/// Remove the pin of an image, so that it follows new versions again.
 #[derive(Debug, Args)]
 pub(super) struct UnpinArguments {
     #[command(flatten)]
@@ -49,19 +49,19 @@ pub(super) struct UnpinArguments {
     change: ChangeArguments,
 }
 
-/// Roll an image back to an earlier version, and pin it.
+/// Roll an image back to an earlier version, and pin it to that version.
 ///
-/// Each architecture is rolled back by itself; one without an earlier version stays unchanged.
+/// Architectures are rolled back independently; one without an earlier version stays unchanged.
 #[derive(Debug, Args)]
 pub(super) struct RollbackArguments {
     #[command(flatten)]
     image: ImageArgument,
 
-    /// How many versions to go back.
+    /// Number of versions to go back.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     steps: u16,
 
-    /// The reason, recorded with the pin.
+    /// Why the image is rolled back; recorded with the pin.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -74,11 +74,11 @@ pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let selected = arguments.image.find().await?;
         let wanted = match (&arguments.digest, &arguments.to) {
-            (Some(digest), _) => Wanted::Digest(digest),
-            (None, Some(earlier)) => Wanted::Earlier(earlier),
-            (None, None) => Wanted::InUse,
+            (Some(digest), _) => RequestedVersion::Digest(digest),
+            (None, Some(earlier)) => RequestedVersion::Earlier(earlier),
+            (None, None) => RequestedVersion::InUse,
         };
-        if wanted != Wanted::InUse && selected.variants().count() > 1 {
+        if wanted != RequestedVersion::InUse && selected.variants().count() > 1 {
             let there: Vec<&str> = selected
                 .variants()
                 .map(|it| it.architecture.as_str())
@@ -101,7 +101,7 @@ pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
 pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let selected = arguments.image.find().await?;
-        let steps = Wanted::Back(usize::from(arguments.steps));
+        let steps = RequestedVersion::Back(usize::from(arguments.steps));
         let mut held = Vec::new();
         let mut refused: Vec<PinError> = Vec::new();
         for variant in selected.variants() {
@@ -166,7 +166,7 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
 
 async fn write(
     selected: &SelectedImage,
-    held: &[Held<'_>],
+    held: &[NewPin<'_>],
     change: &ChangeArguments,
     verb: &str,
 ) -> anyhow::Result<()> {

@@ -4,8 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use importer::{Chosen, Found, Mounted, Watch};
+use importer::{Found, Mounted, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
+use oci::resolve::Chosen;
 use serde_json::{Value, json};
 
 /// Interval between two progress lines.

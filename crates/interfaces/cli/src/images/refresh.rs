@@ -5,14 +5,13 @@ use api::cdi::GROUP;
 use clap::Args;
 use golden_images::pins;
 use jiff::Timestamp;
-use kube::api::PatchParams;
 
 use super::change::ChangeArguments;
 use super::objects::ImageArgument;
 use crate::governance::configs::MANAGER;
 use crate::{exit, process};
 
-/// Poll the source of an image now instead of at its scheduled time, and retry a failed import.
+/// Poll the source of an image now, and retry a failed import.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -27,11 +26,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let selected = arguments.image.find().await?;
         let change = &arguments.change;
-        let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            dry_run: change.is_tried(),
-            ..PatchParams::default()
-        };
+        let sender = (MANAGER, change.is_tried());
         let suffix = change.suffix();
         let mut lines = Vec::new();
         for variant in selected.variants() {
@@ -39,7 +34,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             if let Some(what) = pins::asked(variant, now) {
                 if change.is_sent() {
                     let namespace = &selected.image.namespace;
-                    edits::refresh(&selected.client, namespace, variant, &params, now).await?;
+                    edits::refresh(&selected.client, namespace, variant, sender, now).await?;
                 }
                 let (cron, _) = what.poll;
                 lines.push(format!(

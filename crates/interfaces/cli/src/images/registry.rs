@@ -21,26 +21,23 @@ pub(crate) const SMALL_CACHE: u64 = 4 << 20;
 /// How to reach registries.
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArguments {
-    /// Credentials for registries, as docker, podman and skopeo write them.
+    /// File with registry credentials, as docker, podman and skopeo write it.
     /// [default: containers/auth.json in $XDG_RUNTIME_DIR, then ~/.docker/config.json]
     #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
     authfile: Option<PathBuf>,
 
-    /// A registry whose certificate is not verified, and that may use plain HTTP. Can be repeated.
-    #[arg(
-        long,
-        value_name = "HOST[:PORT]",
-        env = "MEDLEY_INSECURE",
-        value_delimiter = ','
-    )]
+    /// Registry to connect to without verifying its certificate, or over plain HTTP. Can be
+    /// repeated.
+    #[arg(long, value_name = "HOST[:PORT]", env = "MEDLEY_INSECURE")]
+    #[arg(value_delimiter = ',')]
     insecure: Vec<String>,
 
-    /// CA certificates, in PEM, to trust besides those of the system.
+    /// File with CA certificates, in PEM, to trust besides those of the system.
     #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
     ca: Option<PathBuf>,
 
     /// Mirror configuration: a registries.conf, a hosts.toml in a directory named after its
-    /// registry, or a directory of such directories.
+    /// registry, or the parent of such directories.
     #[arg(long, value_name = "FILE", env = "MEDLEY_MIRRORS")]
     mirrors: Option<PathBuf>,
 }
@@ -48,15 +45,10 @@ pub(crate) struct RegistryArguments {
 /// Restricted addresses that a server process may connect to.
 #[derive(Debug, Default, Args)]
 pub(crate) struct AddressArguments {
-    /// Loopback, link-local, cloud metadata or otherwise restricted addresses to allow when an
-    /// object names a registry or web server there: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000.
-    /// Names are resolved first. Can be repeated.
-    #[arg(
-        long,
-        value_name = "CIDR",
-        env = environment::ALLOWED,
-        value_delimiter = ','
-    )]
+    /// Restricted address (loopback, link-local, cloud metadata) that registries and web servers
+    /// named in objects may resolve to: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000. Can be repeated.
+    #[arg(long, value_name = "CIDR", env = environment::ALLOWED)]
+    #[arg(value_delimiter = ',')]
     allow_address: Vec<AddressRange>,
 }
 
@@ -79,7 +71,7 @@ impl RegistryArguments {
         for (given, name) in [(&self.ca, "--ca"), (&self.mirrors, "--mirrors")] {
             ensure!(
                 !is_local || given.is_none(),
-                "{name} is for registries and web servers, but {source} is local"
+                "{name} applies to registries and web servers, but {source} is local"
             );
         }
         self.open()
@@ -135,10 +127,8 @@ impl RegistryArguments {
     ) -> anyhow::Result<controllers::Registries> {
         let keyring = self.keyring()?;
         let client = self.open_service(addresses)?;
-        Ok(controllers::Registries::new(
-            client,
-            Keyring::clone(&keyring),
-        ))
+        let keyring = Keyring::clone(&keyring);
+        Ok(controllers::Registries::new(client, keyring))
     }
 
     /// All configured credentials.
@@ -175,12 +165,10 @@ fn routes(path: &Path) -> anyhow::Result<Routes> {
     let text = read(path).with_context(what)?;
     let text = String::from_utf8(text).with_context(what)?;
     let name = path.display().to_string();
-    let registries = Registries::read([(name.as_str(), text.as_str())]).with_context(|| {
-        format!(
-            "{}: expected a registries.conf, a hosts.toml, or a directory",
-            what()
-        )
-    })?;
+    let registries = Registries::read([(name.as_str(), text.as_str())]);
+    let registries = registries
+        .context("expected a registries.conf, a hosts.toml, or a directory")
+        .with_context(what)?;
     Ok(direct.with_registries(registries))
 }
 

@@ -7,17 +7,17 @@ use clap::Args;
 use crate::lab::embedded::{Embedded, PlaceArguments, read_tokens};
 use crate::{exit, process};
 
-/// Run the embedded Kubernetes API server alone, without controllers or nodes.
+/// Run the embedded Kubernetes API server, without controllers or nodes.
 ///
-/// Prints one line and writes an administrator kubeconfig as soon as it is ready. Stops on SIGTERM
-/// and SIGINT. For development and tests; do not use it as the control plane of a cluster that
-/// matters. Users have the permissions that RBAC grants them, as in any cluster.
+/// Writes an administrator kubeconfig and prints one line when it is ready. Stops on Ctrl-C and
+/// SIGTERM. It is meant for development and tests; do not use it as a production control plane. RBAC
+/// applies as in any cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// File with bearer tokens, one per line: token,user,uid,"group1,group2".
+    /// File with bearer tokens, one per line, as in kube-apiserver: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 }

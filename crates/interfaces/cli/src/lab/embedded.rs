@@ -22,21 +22,21 @@ const MEMORY_KUBECONFIG: &str = "medley.kubeconfig";
 /// Data directory, address and kubeconfig of the embedded server.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArguments {
-    /// Directory for objects and keys, created if missing.
+    /// Directory for the objects and keys of the cluster, created if missing.
     /// [default: $XDG_DATA_HOME/medley, or ~/.local/share/medley]
     #[arg(long, value_name = "DIR", conflicts_with = "memory")]
     data: Option<PathBuf>,
 
-    /// Keep everything in memory: objects and keys are lost when the server stops.
+    /// Keep objects and keys in memory only; they are lost when the server stops.
     #[arg(long)]
     memory: bool,
 
-    /// Address to listen on; port 0 takes any free port.
+    /// Address to listen on; port 0 chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
 
-    /// Where to write the kubeconfig, readable by its owner only. With --memory it is removed on a
-    /// clean stop.
+    /// Path to write the kubeconfig to, readable by its owner only. With --memory, it is removed when
+    /// the server stops.
     /// [default: kubeconfig in the data directory; with --memory: ./medley.kubeconfig]
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,

@@ -22,14 +22,14 @@ use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{exit, logging};
 
-/// Write a directory for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
+/// Write a directory for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded API server.
 ///
-/// The directory gets `kube-apiserver` and `etcd`, small scripts that call this binary, and a link
-/// to `kubectl` if there is one on the PATH. Objects live in the memory of the server: a restarted
-/// `kube-apiserver` is empty.
+/// The directory contains `kube-apiserver` and `etcd`, scripts that call this program, and a link to
+/// `kubectl` if it is on the PATH. Objects are kept in memory, so a restarted `kube-apiserver` is
+/// empty.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The directory, created if missing.
+    /// Directory to write, created if missing.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -19,7 +19,7 @@ use kube::Client;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Show and change the nodes of a running simulated fleet, and the images of its registry.
+/// Manage the nodes of the simulated fleet that `medley up` runs, and the images of its registry.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -34,20 +34,20 @@ enum Command {
     /// List the nodes.
     List,
     Add(Add),
-    /// Cordon nodes, then delete them with their pods.
+    /// Cordon nodes, then delete them and their pods.
     Remove(Nodes),
     /// Mark nodes as unschedulable.
     Cordon(Nodes),
     /// Mark nodes as schedulable.
     Uncordon(Nodes),
     Drain(Drain),
-    /// Stop the kubelets of nodes, as in a power failure: NotReady after 50 s.
+    /// Stop the kubelets of nodes, as in a power failure. The nodes become NotReady after 50 s.
     Fail(Nodes),
-    /// Bring failed nodes back, and let nodes that failed to apply their machine configuration try
-    /// again.
+    /// Restart the kubelets of failed nodes, and let degraded nodes retry their machine
+    /// configuration.
     Recover(Nodes),
     Degrade(Degrade),
-    /// Pause machine config pools: their nodes keep the current configuration.
+    /// Pause machine config pools, so that their nodes keep the current configuration.
     Pause(MachineConfigPools),
     /// Resume machine config pools.
     Resume(MachineConfigPools),
@@ -56,14 +56,14 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Nodes {
-    /// Names of nodes.
+    /// Names of the nodes.
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 struct MachineConfigPools {
-    /// Names of machine config pools, such as worker.
+    /// Names of the machine config pools, such as worker.
     #[arg(required = true, value_name = "POOL")]
     pools: Vec<String>,
 }
@@ -74,48 +74,46 @@ struct Degrade {
     #[command(flatten)]
     nodes: Nodes,
 
-    /// The message that the nodes report.
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "the configuration on disk is not what it should be"
-    )]
+    /// Message that the nodes report.
+    #[arg(long, value_name = "TEXT")]
+    #[arg(default_value = "the configuration on disk is not what it should be")]
     message: String,
 }
 
-/// Publish a new revision of a boot image in the registry of the demo.
+/// Publish a new revision of a boot image in the demo registry.
 ///
 /// Controllers that keep boot images current find it at their next poll. Earlier revisions stay in
-/// the registry, each under a tag of its own: latest-1, latest-2.
+/// the registry under tags of their own: latest-1, latest-2 and so on.
 #[derive(Debug, Args)]
 struct Publish {
     /// Name of the image.
     #[arg(value_name = "IMAGE", value_parser = PossibleValuesParser::new(IMAGES.map(|image| image.name)))]
     image: String,
 
-    /// Change only the disk of this architecture; without it, all disks.
+    /// Change only the disk of this architecture.
+    /// [default: all disks]
     #[arg(long, value_name = "ARCH", value_parser = PossibleValuesParser::new(Architecture::ALL.map(Architecture::name)))]
     arch: Option<String>,
 
-    /// Repack the disks without changing them: only the digests are new.
+    /// Repack the disks without changing their content, so that only the digests change.
     #[arg(long, conflicts_with = "arch")]
     rebuild: bool,
 }
 
-/// Add nodes: copies of an existing node, of an architecture, or described by a file.
+/// Add nodes: copies of an existing node, nodes of an architecture, or nodes described in a file.
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("what").required(true).args(["like", "arch", "file"]))]
 struct Add {
-    /// Names of the new nodes, or of the pool with --arch.
+    /// Names of the new nodes or, with --arch, of the new pools.
     #[arg(value_name = "NAME", conflicts_with = "file")]
     names: Vec<String>,
 
-    /// Copy this node.
+    /// Node to copy.
     #[arg(long, value_name = "NODE", requires = "names")]
     like: Option<String>,
 
-    /// Architecture of the nodes, with defaults for everything else.
+    /// Architecture of the nodes.
     #[arg(long, value_name = "ARCH", requires = "names")]
     arch: Option<String>,
 
@@ -127,7 +125,7 @@ struct Add {
     #[arg(long, value_name = "BUILD", requires = "arch")]
     windows_build: Option<String>,
 
-    /// CPU generation of the nodes, which decides the CPU models they support.
+    /// CPU generation of the nodes, which determines the CPU models they support.
     #[arg(long, value_name = "GENERATION", requires = "arch", value_parser = PossibleValuesParser::new(GENERATIONS.map(|generation| generation.name)))]
     cpu: Option<String>,
 
@@ -135,12 +133,12 @@ struct Add {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "arch")]
     count: u32,
 
-    /// Read node pools from a YAML file, in the format of `up --fleet`.
+    /// YAML file with node pools, in the format of `medley up --fleet`.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// Cordon nodes and evict their pods, as disruption budgets allow.
+/// Cordon nodes and evict their pods, as PodDisruptionBudgets allow.
 #[derive(Debug, Args)]
 struct Drain {
     #[command(flatten)]
@@ -165,48 +163,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         match arguments.command {
             Command::List => exit::print(&table::render(&commands::list(&client).await?)),
             Command::Add(add) => add.run(&client).await,
-            Command::Remove(nodes) => {
-                nodes
-                    .each("removed", async |name| {
-                        commands::remove(&client, name).await
-                    })
-                    .await
-            }
-            Command::Cordon(nodes) => {
-                nodes
-                    .each("cordoned", async |name| {
-                        commands::cordon(&client, name).await
-                    })
-                    .await
-            }
-            Command::Uncordon(nodes) => {
-                nodes
-                    .each("uncordoned", async |name| {
-                        commands::uncordon(&client, name).await
-                    })
-                    .await
-            }
+            Command::Remove(nodes) => nodes.each(&client, "removed", commands::remove).await,
+            Command::Cordon(nodes) => nodes.each(&client, "cordoned", commands::cordon).await,
+            Command::Uncordon(nodes) => nodes.each(&client, "uncordoned", commands::uncordon).await,
             Command::Drain(drain) => drain.run(&client).await,
-            Command::Fail(nodes) => {
-                nodes
-                    .each("fell silent", async |name| {
-                        commands::fail(&client, name).await
-                    })
-                    .await
-            }
-            Command::Recover(nodes) => {
-                nodes
-                    .each("came back", async |name| {
-                        commands::recover(&client, name).await
-                    })
-                    .await
-            }
+            Command::Fail(nodes) => nodes.each(&client, "fell silent", commands::fail).await,
+            Command::Recover(nodes) => nodes.each(&client, "came back", commands::recover).await,
             Command::Degrade(Degrade { nodes, message }) => {
-                nodes
-                    .each("degraded", async |name| {
-                        commands::degrade(&client, name, &message).await
-                    })
-                    .await
+                let degrade = async |client: &Client, name: &str| {
+                    commands::degrade(client, name, &message).await
+                };
+                nodes.each(&client, "degraded", degrade).await
             }
             Command::Pause(pools) => pools.set(&client, true).await,
             Command::Resume(pools) => pools.set(&client, false).await,
@@ -219,11 +186,12 @@ impl Nodes {
     /// Applies an operation to the nodes one by one, and prints a line for each.
     async fn each(
         &self,
+        client: &Client,
         done: &str,
-        act: impl AsyncFn(&str) -> Result<(), runtime::Error>,
+        act: impl AsyncFn(&Client, &str) -> Result<(), runtime::Error>,
     ) -> anyhow::Result<()> {
         for name in &self.nodes {
-            act(name).await?;
+            act(client, name).await?;
             exit::print(&format!("node/{name} {done}\n"))?;
         }
         Ok(())

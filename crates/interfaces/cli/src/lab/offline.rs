@@ -12,8 +12,8 @@ use api::advisor::{GROUP, VERSION};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::governance::output::remark;
 use crate::lab::restore;
+use crate::output::remark;
 
 /// A client for a copy of the cluster in a snapshot. Missing kinds are printed as warnings.
 pub(crate) async fn open(path: &Path, history_namespace: &str) -> anyhow::Result<Client> {

@@ -21,40 +21,41 @@ use crate::{exit, process};
 use cluster::Cluster;
 use fleet::FleetChoice;
 
-/// Run a complete cluster on this host: API server, controllers and a simulated fleet.
+/// Run a complete cluster on this host, with an API server, controllers and a simulated fleet.
 ///
-/// Everything is kept in the data directory; the next `up` continues from there. Golden images are
-/// really imported: their disks are in `disks` there, and with --memory in a temporary directory.
-/// Prints next steps, and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
+/// The cluster is kept in the data directory, and the next `medley up` continues from there. Golden
+/// images are actually imported: their disks are in the subdirectory disks or, with --memory, in a
+/// temporary directory. Prints next steps, and `ready` when the cluster can be used. Stops on Ctrl-C
+/// and SIGTERM.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// The initial nodes: a YAML file, `demo` for a mixed fleet, or `none`. They are created once;
-    /// later runs of `up` continue with the existing nodes.
+    /// Initial nodes: a YAML file, `demo` for a mixed fleet, or `none`. They are created once; later
+    /// runs continue with the existing nodes.
     /// [default: demo; with --from: none]
     #[arg(long, value_name = "FILE|demo|none")]
     fleet: Option<FleetChoice>,
 
-    /// Do not run the simulated third-party operators: machine-config, descheduler, virtualization,
-    /// node health checks, data importer; nor the demo registry, whose images are for them. With
-    /// --from nothing is installed; they act on the objects of the copy.
+    /// Do not run the simulated third-party operators (machine-config, descheduler, virtualization,
+    /// node health checks, data importer) or the demo registry, whose images they import. With
+    /// --from, the operators act on the objects of the copy and install none.
     #[arg(long)]
     no_operators: bool,
 
-    /// How much faster than in reality images are pulled, containers start and stop, and nodes
-    /// reboot.
+    /// Speed of the simulation: how much faster than in reality images are pulled, containers start
+    /// and stop, and nodes reboot.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
     speed: f64,
 
     /// Address of the web console, or `none`.
-    /// [default: 127.0.0.1:8080; no console if that is in use]
+    /// [default: 127.0.0.1:8080, or no console if that address is in use]
     #[arg(long, value_name = "ADDR|none")]
     console: Option<Choice>,
 
-    /// Begin with a copy of a cluster from a file written by `medley snapshot`. Its nodes become
-    /// simulated ones. Kept in memory unless --data names a new directory.
+    /// Start from a copy of a cluster in a file written by `medley snapshot`, with simulated nodes.
+    /// The copy is kept in memory unless --data names a new directory.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 

@@ -4,32 +4,33 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{ArgGroup, Args};
+use cluster_view::placement::PlacementSnapshot;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use placement::{Explanation, explain, images};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::cluster::{Offers, PlaceArguments};
-use crate::governance::configs::{api_error, read};
-use crate::governance::output::{Data, table};
-use crate::governance::render::section;
-use crate::{exit, process};
+use super::cluster::PlaceArguments;
+use crate::output::{Data, section, table};
+use crate::read::api_error;
+use crate::{process, read};
 
-/// Explain which nodes can run a pod: the platforms of its images, the nodes that match, and what
-/// would make it fit.
+/// Explain which nodes can run a pod.
+///
+/// Shows the platforms of its images, the nodes that match, and what would make the pod fit.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub(super) struct Arguments {
-    /// A pod of the cluster.
+    /// Name of the pod.
     #[arg(group = "what")]
     pod: Option<String>,
 
-    /// A file with a pod, or with a workload that creates pods: a Deployment, a Job ... `-` reads
-    /// standard input.
+    /// Manifest of a pod, or of a workload that creates pods, such as a Deployment or a Job. `-`
+    /// reads standard input.
     #[arg(short, long, value_name = "FILE", group = "what")]
     filename: Option<PathBuf>,
 
-    /// The namespace of the pod.
+    /// Namespace of the pod.
     /// [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
@@ -40,25 +41,24 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let explanation = process::build_runtime()?.block_on(explained(arguments))?;
-    if let Some(data) = arguments.place.output {
-        return exit::print(&data.write(&json!(explanation))?);
-    }
-    exit::print(&render(&explanation)?)
+    let text = render(&explanation)?;
+    arguments.place.output.print(&explanation, || text)
 }
 
 async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     let client = arguments.place.client().await?;
+    let given = arguments.namespace.as_deref();
+    let given = given.unwrap_or_else(|| client.default_namespace());
     let pod = match (&arguments.pod, &arguments.filename) {
-        (Some(name), _) => {
-            let namespace = arguments.namespace.as_deref();
-            let namespace = namespace.unwrap_or_else(|| client.default_namespace());
-            unplaced(&client, namespace, name).await?
-        }
+        (Some(name), _) => unplaced(&client, given, name).await?,
         (None, Some(path)) => of_file(path)?,
         // clap requires one of them.
         (None, None) => bail!("nothing to explain: name a pod, or a file with -f"),
     };
-    let offers = Offers::read(&client).await?;
+    let view = PlacementSnapshot::read(&client).await?;
+    let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str);
+    let namespace = namespace.unwrap_or(given);
+    let settings = view.settings_for(&client, namespace, &pod).await?;
     let used = images(&pod["spec"]).into_iter();
     let known = arguments
         .place
@@ -67,9 +67,9 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     Ok(explain(
         &pod,
         &known,
-        &offers.classes,
-        &offers.nodes,
-        &offers.settings,
+        &view.settings.classes,
+        &view.cluster,
+        &settings,
     ))
 }
 
@@ -90,7 +90,7 @@ async fn unplaced(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
 /// The pod of a file, or the one that its pod template creates.
 fn of_file(path: &Path) -> anyhow::Result<Value> {
     let what = || format!("reading {}", path.display());
-    let object: Value = serde_saphyr::from_str(&read(path)?).with_context(what)?;
+    let object: Value = serde_saphyr::from_str(&read::file(path)?).with_context(what)?;
     let kind = object
         .get("kind")
         .and_then(Value::as_str)
@@ -124,9 +124,8 @@ fn render(result: &Explanation) -> anyhow::Result<String> {
             place.why.join("; "),
         ]
     });
-    let rows = table(["NODES", "COUNT", "RUNS", "WHY NOT"], rows.collect());
     text.push('\n');
-    text.push_str(&rows);
+    text.push_str(&table(&["NODES", "COUNT", "RUNS", "WHY NOT"], rows));
     let remedies: Vec<String> = result.remedies.iter().map(ToString::to_string).collect();
     text.push_str(&section("What would make it fit", &remedies));
     if let Some(change) = &result.change {

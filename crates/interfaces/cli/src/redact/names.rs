@@ -1,53 +1,14 @@
 //! Names of secret values: of fields, variables, flags, headers, query parameters and XML elements.
 
 /// Endings of a name without its separators and case: `DB_PASSWORD`, `registryToken`, `client-key-data`.
-const ENDINGS: [&str; 45] = [
-    "accesskey",
-    "accesskeys",
-    "accountkey",
-    "apikey",
-    "apikeys",
-    "authkey",
-    "authorization",
-    "clientcertificatedata",
-    "connectionstring",
-    "cookie",
-    "credential",
-    "credentials",
-    "dockercfg",
-    "dockerconfigjson",
-    "encryptionkey",
-    "keydata",
-    "licensekey",
-    "masterauth",
-    "masterkey",
-    "passcode",
-    "passin",
-    "passout",
-    "passphrase",
-    "passwd",
-    "password",
-    "passwordhash",
-    "passwords",
-    "presharedkey",
-    "privatekey",
-    "privatekeypem",
-    "productkey",
-    "pwd",
-    "recoverykey",
-    "saskey",
-    "secret",
-    "secretid",
-    "secretkey",
-    "sessionkey",
-    "sharedaccesskey",
-    "sharedkey",
-    "signingkey",
-    "storagekey",
-    "token",
-    "tokens",
-    "userkey",
-];
+const ENDINGS: &str = "
+    accesskey accesskeys accountkey apikey apikeys authkey authorization clientcertificatedata
+    connectionstring cookie credential credentials dockercfg dockerconfigjson encryptionkey
+    keydata licensekey masterauth masterkey passcode passin passout passphrase passwd password
+    passwordhash passwords presharedkey privatekey privatekeypem productkey pwd recoverykey
+    saskey secret secretid secretkey sessionkey sharedaccesskey sharedkey signingkey storagekey
+    token tokens userkey
+";
 
 /// Last words of a name, where the word may end others that are harmless.
 const WORDS: [&str; 10] = [
@@ -58,17 +19,13 @@ const WORDS: [&str; 10] = [
 const PASSES: [&str; 4] = ["bypass", "compass", "overpass", "surpass"];
 
 /// User data and network data of KubeVirt's cloud-init sources.
-const USER_DATA: [&str; 4] = [
-    "networkData",
-    "networkDataBase64",
-    "userData",
-    "userDataBase64",
-];
+const USER_DATA: [&str; 2] = ["networkData", "userData"];
 
 /// Whether a value of this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let plain = plain(name);
-    if ENDINGS.iter().any(|ending| plain.ends_with(ending)) {
+    let mut endings = ENDINGS.split_ascii_whitespace();
+    if endings.any(|ending| plain.ends_with(ending)) {
         return true;
     }
     if plain.ends_with("pass") {
@@ -93,7 +50,7 @@ pub(super) fn is_header(name: &str) -> bool {
 
 /// Whether a field holds user data of a virtual machine.
 pub(super) fn is_user_data(name: &str) -> bool {
-    USER_DATA.contains(&name)
+    USER_DATA.contains(&name.strip_suffix("Base64").unwrap_or(name))
 }
 
 /// A name without separators, case and a number at its end: `DB_Password-2` is `dbpassword`.

@@ -55,22 +55,10 @@ pub(crate) fn is_credential(group: &str, plural: &str) -> bool {
     group == "oauth.openshift.io" && plural.ends_with("tokens")
 }
 
-/// Removes secrets from an object.
-pub(super) fn clean(object: &mut Value, found: &mut Found) {
-    let context = Context {
-        mode: Mode::All,
-        nesting: 0,
-    };
-    value(object, context, found);
-}
-
-/// The same for a document that was found in a text.
-pub(super) fn clean_nested(document: &mut Value, nesting: usize, found: &mut Found) {
-    let context = Context {
-        mode: Mode::All,
-        nesting,
-    };
-    value(document, context, found);
+/// Removes secrets from an object, or from a document that was found within other texts.
+pub(super) fn clean(object: &mut Value, nesting: usize, found: &mut Found) {
+    let mode = Mode::All;
+    value(object, Context { mode, nesting }, found);
 }
 
 fn value(found_value: &mut Value, context: Context, found: &mut Found) {
@@ -123,19 +111,9 @@ fn member(name: &str, field: &mut Value, context: Context, found: &mut Found) {
         "env" if context.mode == Mode::All => environment(field, found),
         "httpHeaders" => values(field, Rule::Header, found),
         "extraHeaders" => headers(field, found),
-        // Names of fields and keys of list entries, which are cleaned as names of a map are.
-        "managedFields" => {
-            return value(
-                field,
-                Context {
-                    mode: Mode::Code,
-                    ..context
-                },
-                found,
-            );
-        }
+        // Managed fields are names of fields and keys of list entries, cleaned as names of a map are.
         _ if PUBLIC.contains(&name) => return,
-        _ if CODE.contains(&name) => {
+        _ if name == "managedFields" || CODE.contains(&name) => {
             let mode = Mode::Code;
             return value(field, Context { mode, ..context }, found);
         }

@@ -25,78 +25,50 @@ struct Shape {
 
 /// Secrets that are recognised by their form, with the rule and the replacement.
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+    let key = |regex| (regex, Rule::PrivateKey, REDACTED);
+    let token = |regex| (regex, Rule::Token, REDACTED);
     let shapes: [(&str, Rule, &'static str); 21] = [
-        (
+        key(
             r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-            Rule::PrivateKey,
-            REDACTED,
         ),
-        (r"(?s)PuTTY-User-Key-File-\d:.*", Rule::PrivateKey, REDACTED),
-        (r"AGE-SECRET-KEY-1[0-9A-Z]{20,}", Rule::PrivateKey, REDACTED),
-        (
-            r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*",
-            Rule::Token,
-            REDACTED,
-        ),
+        key(r"(?s)PuTTY-User-Key-File-\d:.*"),
+        key(r"AGE-SECRET-KEY-1[0-9A-Z]{20,}"),
+        token(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*"),
         (
             r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}",
             Rule::Header,
             "$1 <redacted>",
         ),
         // AWS, Google, Azure.
-        (
-            r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b",
-            Rule::Token,
-            REDACTED,
-        ),
-        (r"\bAIza[0-9A-Za-z_-]{35}", Rule::Token, REDACTED),
-        (r"\bya29\.[0-9A-Za-z_-]{10,}", Rule::Token, REDACTED),
-        (r"\bGOCSPX-[0-9A-Za-z_-]{10,}", Rule::Token, REDACTED),
-        (
-            r"[0-9A-Za-z_~.-]{3}8Q~[0-9A-Za-z_~.-]{30,}",
-            Rule::Token,
-            REDACTED,
-        ),
+        token(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"),
+        token(r"\bAIza[0-9A-Za-z_-]{35}"),
+        token(r"\bya29\.[0-9A-Za-z_-]{10,}"),
+        token(r"\bGOCSPX-[0-9A-Za-z_-]{10,}"),
+        token(r"[0-9A-Za-z_~.-]{3}8Q~[0-9A-Za-z_~.-]{30,}"),
         // Forges, registries, chat, payment.
-        (
+        token(
             r"\b(?:gh[pousr]_[0-9A-Za-z]{20,}|github_pat_[0-9A-Za-z_]{20,}|glpat-[0-9A-Za-z_-]{16,})",
-            Rule::Token,
-            REDACTED,
         ),
-        (r"\bxox[a-z]-[0-9A-Za-z-]{8,}", Rule::Token, REDACTED),
+        token(r"\bxox[a-z]-[0-9A-Za-z-]{8,}"),
         (
             r"(hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]+",
             Rule::Token,
             "$1<redacted>",
         ),
-        (
-            r"\b[sr]k_(?:live|test)_[0-9A-Za-z]{10,}",
-            Rule::Token,
-            REDACTED,
-        ),
-        (
-            r"\b(?:npm_[0-9A-Za-z]{30,}|dop_v1_[0-9a-f]{32,}|pypi-[0-9A-Za-z_-]{16,})",
-            Rule::Token,
-            REDACTED,
-        ),
-        (
-            r"\bSG\.[0-9A-Za-z_-]{16,}\.[0-9A-Za-z_-]{16,}",
-            Rule::Token,
-            REDACTED,
-        ),
-        (r"\bhv[sbr]\.[0-9A-Za-z_-]{20,}", Rule::Token, REDACTED),
+        token(r"\b[sr]k_(?:live|test)_[0-9A-Za-z]{10,}"),
+        token(r"\b(?:npm_[0-9A-Za-z]{30,}|dop_v1_[0-9a-f]{32,}|pypi-[0-9A-Za-z_-]{16,})"),
+        token(r"\bSG\.[0-9A-Za-z_-]{16,}\.[0-9A-Za-z_-]{16,}"),
+        token(r"\bhv[sbr]\.[0-9A-Za-z_-]{20,}"),
         // OpenShift's tokens, and those that nodes join with (kubeadm).
-        (r"sha256~[A-Za-z0-9_-]{20,}", Rule::Token, REDACTED),
+        token(r"sha256~[A-Za-z0-9_-]{20,}"),
         (
             r"(^|[^.\w/-])[a-z0-9]{6}\.[a-z0-9]{16}([^.\w/-]|$)",
             Rule::Token,
             "$1<redacted>$2",
         ),
         // crypt(3), bcrypt, argon2: `$6$salt$hash`.
-        (
+        token(
             r"\$(?:[0-9][0-9a-z]?|y|gy|sha1|argon2[a-z]*|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9=,+$-]{8,}",
-            Rule::Token,
-            REDACTED,
         ),
         // `login x password y` of .netrc has no separators.
         (
@@ -197,7 +169,7 @@ fn json(input: &str, nesting: usize, found: &mut Found) -> Option<String> {
     }
     let mut document: Value = serde_json::from_str(trimmed).ok()?;
     let before = document.clone();
-    objects::clean_nested(&mut document, nesting + 1, found);
+    objects::clean(&mut document, nesting + 1, found);
     (document != before).then(|| document.to_string())
 }
 

@@ -24,7 +24,7 @@ pub(super) fn events() -> String {
         let rows = component.events.iter().map(|event| {
             vec![
                 code(event.reason),
-                event.tone.as_str().to_owned(),
+                event.event_type.as_str().to_owned(),
                 event.about.to_owned(),
                 sentence(event.when),
             ]
@@ -60,13 +60,13 @@ fn describe(page: &mut String, group: &Conditions) {
         let _ = writeln!(page, "* `{name}`: {meaning}");
     }
     let rows = group.all().map(|reason| {
-        let word = match reason.word {
+        let name = match reason.name {
             "" => "(none)".to_owned(),
             ANY => "(other)".to_owned(),
-            word => code(word),
+            name => code(name),
         };
         vec![
-            word,
+            name,
             reason.status.to_owned(),
             reason.meaning.to_owned(),
             reason.advice.to_owned(),

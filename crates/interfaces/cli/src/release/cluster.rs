@@ -1,43 +1,40 @@
 //! Reads the release that a cluster runs or updates to.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
-use ::release_migration::eta::Past;
+use ::release_migration::eta::UpdateDurations;
 use ::release_migration::evaluate::Plan;
-use ::release_migration::evidence::{Evidence, ReleaseImages, Running, evidence, running};
+use ::release_migration::evidence::{Evidence, PodImage, ReleaseImages, evidence, running};
 use ::release_migration::history::KnownPayloads;
 use ::release_migration::payload::{Architecture, Payload, Selection, files_of, image_of};
-use ::release_migration::report::{
-    Cluster, MACHINE_CONFIG_OPERATOR, Report, machine_config_image, rendered_for,
-};
-use anyhow::{Context as _, bail};
+use ::release_migration::report::{Cluster, Report};
+use anyhow::bail;
 use api::openshift::{
     CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, payloads,
 };
 use api::release::ReleasePolicy;
 use clap::Args;
+use cluster_view::list::unless_forbidden;
+use cluster_view::policies;
+use cluster_view::release::{rendered_configurations, running_machine_config_image};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, ResourceExt as _};
 
 use super::source;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::api_error;
-use crate::governance::output::remark;
 use crate::images::registry::RegistryArguments;
+use crate::output::remark;
+use crate::read::{self, Readable};
 
 /// A cluster, and its expected release.
 #[derive(Debug, Args)]
 pub(super) struct ReleaseArguments {
-    /// The release that the cluster updates to: a directory with its manifests, or its image. It
-    /// names the versions that operators must report and the images that their pods must run;
-    /// without it only versions and machine-config are checked. Not needed where the cluster keeps
-    /// it in a ConfigMap.
+    /// Release that the cluster updates to: a directory with its manifests, or its image. It names
+    /// the versions that operators must report and the images that their pods must run; without it,
+    /// only versions and machine-config are checked. Not needed where the cluster keeps its release
+    /// in a ConfigMap.
     #[arg(long, value_name = "RELEASE")]
     release: Option<String>,
 
@@ -61,7 +58,7 @@ pub(crate) struct Read {
     configurations: BTreeMap<String, String>,
     machine_config_image: Option<String>,
     known: KnownPayloads,
-    past: Past,
+    past: UpdateDurations,
 }
 
 impl ReleaseArguments {
@@ -96,29 +93,27 @@ impl Read {
             None => kept(client, &version, policy.as_ref()).await?,
         };
         let payload = payload.map(|it| selected(&it, &version));
-        let past = policy
-            .and_then(|it| it.status)
-            .map(|it| Past::of(&it.history));
+        let past = UpdateDurations::of_policy(policy.as_ref());
         let mut known = KnownPayloads::of(&version);
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
             known.add(&status.desired.image, payload.metadata.architecture());
         }
         // Expected images of pods are only known from the release.
         let pods = match &payload {
-            Some(_) => list(client, "Pods").await?,
+            Some(_) => list(client).await?,
             None => Vec::new(),
         };
         Ok(Self {
-            operators: list(client, "ClusterOperators").await?,
+            operators: list(client).await?,
             plan: payload.as_ref().map(Plan::new),
             images: payload.as_ref().map(|it| ReleaseImages::of(&it.images)),
             pods,
-            pools: list(client, "MachineConfigPools").await?,
-            nodes: list(client, "Nodes").await?,
-            configurations: configurations(client).await?,
-            machine_config_image: running_image(client).await?,
+            pools: list(client).await?,
+            nodes: list(client).await?,
+            configurations: rendered_configurations(client).await?,
+            machine_config_image: running_machine_config_image(client).await?,
             known,
-            past: past.unwrap_or_default(),
+            past,
             now: Timestamp::now(),
             version,
         })
@@ -132,7 +127,7 @@ impl Read {
     }
 
     /// The images that the pods of an operator run.
-    pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
+    pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<PodImage> {
         running(operator, &self.pods)
     }
 
@@ -171,15 +166,11 @@ impl Read {
 /// The manifests of a release that apply to this cluster. Warns if the release is not the one that
 /// the cluster updates to, or is for other clusters.
 fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
-    let desired = version
-        .status
-        .as_ref()
-        .map(|it| it.desired.version.as_str());
-    if desired.is_some_and(|it| it != payload.metadata.version) {
+    let desired = version.status.as_ref().map(|it| &it.desired.version);
+    let given = &payload.metadata.version;
+    if let Some(desired) = desired.filter(|it| *it != given) {
         remark(&format!(
-            "warning: the release is {}, but the cluster updates to {}",
-            payload.metadata.version,
-            desired.unwrap_or_default()
+            "warning: the release is {given}, but the cluster updates to {desired}"
         ));
     }
     let (selected, odd) = payload.for_cluster(&Selection::of(version));
@@ -192,13 +183,14 @@ fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
 /// The ReleasePolicy, if Medley observes this cluster; `None` without one, or without permission to
 /// read it.
 async fn policy(client: &Client) -> anyhow::Result<Option<ReleasePolicy>> {
-    let api: Api<ReleasePolicy> = Api::all(client.clone());
-    match api.get(api::release::NAME).await {
-        Ok(found) => Ok(Some(found)),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
-        Err(error) => Err(api_error(error).context("reading the ReleasePolicy")),
+    match policies::read(client).await {
+        Err(error) if error.code() == Some(403) => Ok(None),
+        found => Ok(found?),
     }
 }
+
+/// The operation of an error.
+const READ_RELEASES: &str = "reading the releases that the cluster keeps";
 
 /// The release that the cluster updates to, if the cluster keeps it in a ConfigMap: one that the
 /// policy names, or one that is labelled with its image.
@@ -210,22 +202,16 @@ async fn kept(
     let status = version.status.as_ref();
     let image = status.map_or("", |it| it.desired.image.as_str());
     let named = policy.and_then(|it| it.spec.payload.clone()?.config_map);
-    let read = if let Some(it) = &named {
+    let maps: Vec<ConfigMap> = if let Some(it) = &named {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
-        let found = api.get_opt(&it.name).await;
-        found.map(|it| it.into_iter().collect())
+        unless_forbidden(READ_RELEASES, api.get(&it.name).await)?
+            .into_iter()
+            .collect()
     } else {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
         let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
         let found = api.list(&ListParams::default().labels(&labels)).await;
-        found.map(|it| it.items)
-    };
-    let maps = match read {
-        Ok(maps) => maps,
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
-        Err(error) => {
-            return Err(api_error(error).context("reading the releases that the cluster keeps"));
-        }
+        unless_forbidden(READ_RELEASES, found)?.map_or_else(Vec::new, |it| it.items)
     };
     let is_it = |map: &&ConfigMap| {
         let of = image_of(map);
@@ -234,11 +220,8 @@ async fn kept(
     let Some(map) = maps.iter().find(is_it) else {
         return Ok(None);
     };
-    let name = format!(
-        "ConfigMap {}/{}",
-        map.namespace().unwrap_or_default(),
-        map.name_any()
-    );
+    let namespace = map.namespace().unwrap_or_default();
+    let name = format!("ConfigMap {namespace}/{}", map.name_any());
     match Payload::read(&name, &files_of(map)) {
         Ok(payload) => Ok(Some(payload)),
         Err(error) => {
@@ -260,61 +243,17 @@ pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
 
 /// The same; `None` if the cluster has no ClusterVersion.
 pub(crate) async fn try_version(client: &Client) -> anyhow::Result<Option<ClusterVersion>> {
-    let api: Api<ClusterVersion> = Api::all(client.clone());
-    match api.get(CLUSTER_VERSION).await {
-        Ok(found) => Ok(Some(found)),
-        // The API server answers 404 for a kind that is not installed, too.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => {
-            Err(api_error(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}")))
-        }
-    }
+    read::get(&Api::all(client.clone()), CLUSTER_VERSION).await
 }
 
 /// All objects of a kind; none if it is not installed. A forbidden list is printed as a warning.
-pub(super) async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    let api: Api<K> = Api::all(client.clone());
-    match api.list(&ListParams::default()).await {
-        Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            remark(&format!(
-                "warning: {what} are not shown: {}",
-                status.message
-            ));
+pub(super) async fn list<K: Readable>(client: &Client) -> anyhow::Result<Vec<K>> {
+    match cluster_view::list::list(&Api::all(client.clone()), &ListParams::default()).await {
+        Err(error) if error.code() == Some(403) => {
+            let (what, message) = (K::plural(&()), error.rejection().unwrap_or_default());
+            remark(&format!("warning: {what} are not shown: {message}"));
             Ok(Vec::new())
         }
-        Err(error) => Err(api_error(error).context(format!("listing {what}"))),
+        found => Ok(found?.unwrap_or_default()),
     }
-}
-
-/// The releases of rendered MachineConfigs, by name.
-async fn configurations(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
-    let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfig");
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    // MachineConfigs are large, and only their annotations are needed.
-    let found = match api.list_metadata(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Vec::new(),
-        Err(error) => return Err(api_error(error).context("listing MachineConfigs")),
-    };
-    Ok(rendered_for(found.iter().map(|it| &it.metadata)))
-}
-
-/// The image that the machine-config-operator's Deployment runs.
-async fn running_image(client: &Client) -> anyhow::Result<Option<String>> {
-    let (namespace, name) = MACHINE_CONFIG_OPERATOR;
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let found = match api.get(name).await {
-        Ok(found) => found,
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
-        Err(error) => {
-            return Err(api_error(error)).context(format!("reading Deployment {namespace}/{name}"));
-        }
-    };
-    Ok(machine_config_image(&found))
 }

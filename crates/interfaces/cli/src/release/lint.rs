@@ -7,29 +7,26 @@ use clap::Args;
 use serde_json::json;
 
 use super::source::PayloadArgument;
-use crate::governance::output::{Data, table};
 use crate::images::inspect::printable;
-use crate::{exit, process};
+use crate::output::{OutputArguments, table};
+use crate::process;
 
-/// Find errors in a release: operators that do not report their images, unresolved placeholders,
-/// images by tag, names out of order.
+/// Find errors in the manifests of a release.
 ///
-/// The exit code is 1 if there are errors, or with --strict if there are warnings.
+/// Checks for operators that do not report their images, unresolved placeholders, images referenced
+/// by tag, and file names out of order. The exit code is 1 if there are errors or, with --strict,
+/// warnings.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  medley release lint release
-  medley release lint --strict -o json quay.io/x/release:4.18.0-multi")]
 pub(super) struct Arguments {
     #[command(flatten)]
     payload: PayloadArgument,
 
-    /// Fail on warnings, too.
+    /// Also fail on warnings.
     #[arg(long)]
     strict: bool,
 
-    /// Output format; a table by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -44,21 +41,18 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let operators = payload.operators();
         Adoption::of(operators.iter().map(|it| (it.name.as_str(), &it.expected)))
     });
-    let text = match arguments.output {
-        Some(form) => form.write(&json!({
-            "release": found.name,
-            "errors": errors,
-            "warnings": warnings,
-            "adoption": adoption,
-            "findings": findings,
-        }))?,
-        None => format!(
-            "{}{}{errors} errors, {warnings} warnings\n",
-            rows(&findings),
-            adoption.map(|it| format!("{it}\n")).unwrap_or_default()
-        ),
-    };
-    exit::print(&text)?;
+    let value = json!({
+        "release": found.name,
+        "errors": errors,
+        "warnings": warnings,
+        "adoption": adoption,
+        "findings": findings,
+    });
+    arguments.output.print(&value, || {
+        let adoption = adoption.map(|it| format!("{it}\n")).unwrap_or_default();
+        let rows = rows(&findings);
+        format!("{rows}{adoption}{errors} errors, {warnings} warnings\n")
+    })?;
     if errors > 0 || (arguments.strict && warnings > 0) {
         bail!("{} has {errors} errors and {warnings} warnings", found.name);
     }
@@ -80,5 +74,5 @@ fn rows(findings: &[Finding]) -> String {
         ]
     });
     let headers = ["SEVERITY", "RULE", "OPERATOR", "FILE", "MESSAGE"];
-    format!("{}\n", table(headers, rows.collect()))
+    format!("{}\n", table(&headers, rows))
 }

@@ -4,41 +4,36 @@ use ::release_migration::migrate::{ALREADY_REQUESTED, Migration, REQUESTED, migr
 use api::openshift::{CLUSTER_VERSION, ClusterVersion};
 use clap::Args;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use runtime::{Key, Writer};
 use serde_json::json;
 
 use super::cluster::version;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::{MANAGER, api_error};
-use crate::governance::output::Data;
+use crate::governance::configs::MANAGER;
 use crate::images::change::ChangeArguments;
-use crate::{exit, process};
+use crate::output::OutputArguments;
+use crate::process;
 
-/// Request the migration of a cluster to multi-arch: to the multi-arch release of its current
-/// version.
+/// Request the migration of a cluster to the multi-arch release of its current version.
 ///
-/// Run `medley release preflight` first to prove that all images of that release exist; `medley
-/// release status` shows the progress.
+/// Run `medley release preflight` first to verify that all images of that release exist, and watch
+/// the progress with `medley release status`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  medley release migrate --to-multi-arch
-  medley release migrate --to-multi-arch --dry-run=server")]
 pub(super) struct Arguments {
-    /// Request the current version for several architectures.
+    /// Migrate to the multi-arch release.
     #[arg(long, required = true)]
     to_multi_arch: bool,
 
-    /// Make the cluster skip its own checks, such as that of the release signature.
+    /// Make the cluster skip its own checks, such as the verification of the release signature.
     #[arg(long)]
     force: bool,
 
-    /// Request it even during an update, or while conditions report problems.
+    /// Request the migration even during an update, or while conditions report problems.
     #[arg(long)]
     allow_upgrade_with_warnings: bool,
 
-    /// Output format; a line of text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     change: ChangeArguments,
@@ -49,30 +44,26 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let migration = process::build_runtime()?.block_on(ask(arguments))?;
-    let (requested, text) = match &migration {
-        Migration::Ask(_) => (true, REQUESTED.to_owned()),
-        Migration::AlreadyRequested => (false, ALREADY_REQUESTED.to_owned()),
+    let (patch, message) = match migration {
+        Migration::Ask(patch) => (Some(patch), REQUESTED.to_owned()),
+        Migration::AlreadyRequested => (None, ALREADY_REQUESTED.to_owned()),
         Migration::AlreadyMulti { version } => (
-            false,
+            None,
             format!(
                 "info: The cluster is already multi-arch: its release is {version} for several architectures"
             ),
         ),
     };
-    let text = match arguments.output {
-        Some(form) => form.write(&json!({
-            "requested": requested,
-            "dryRun": arguments.change.is_tried() || !arguments.change.is_sent(),
-            "message": text,
-            "patch": match migration {
-                Migration::Ask(patch) => Some(patch),
-                _ => None,
-            },
-        }))?,
-        None if requested => format!("{text}{}\n", arguments.change.suffix()),
-        None => format!("{text}\n"),
-    };
-    exit::print(&text)
+    let value = json!({
+        "requested": patch.is_some(),
+        "dryRun": arguments.change.is_tried() || !arguments.change.is_sent(),
+        "message": message,
+        "patch": patch,
+    });
+    let suffix = patch.map(|_| arguments.change.suffix()).unwrap_or_default();
+    arguments
+        .output
+        .print(&value, || format!("{message}{suffix}\n"))
 }
 
 async fn ask(arguments: &Arguments) -> anyhow::Result<Migration> {
@@ -87,17 +78,8 @@ async fn ask(arguments: &Arguments) -> anyhow::Result<Migration> {
         && arguments.change.is_sent()
     {
         let api: Api<ClusterVersion> = Api::all(client);
-        let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            dry_run: arguments.change.is_tried(),
-            ..PatchParams::default()
-        };
-        let sent = api
-            .patch(CLUSTER_VERSION, &params, &Patch::Merge(patch))
-            .await;
-        sent.map_err(|error| {
-            api_error(error).context(format!("changing ClusterVersion {CLUSTER_VERSION}"))
-        })?;
+        let writer = Writer::new(api, MANAGER).dry_run(arguments.change.is_tried());
+        writer.merge(&Key::new("", CLUSTER_VERSION), patch).await?;
     }
     Ok(migration)
 }

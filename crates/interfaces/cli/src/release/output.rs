@@ -6,25 +6,31 @@ use std::path::{Path, PathBuf};
 use ::release_migration::payload::Files;
 use anyhow::{Context as _, bail};
 use clap::Args;
+use serde_json::Value;
 
-use crate::governance::output::Data;
+use crate::exit;
+use crate::output::Data;
 
 /// Output directory of a release, and format of the result.
 #[derive(Debug, Args)]
-pub(super) struct OutputArguments {
-    /// The directory to write the release to. It must not exist, or be empty.
+pub(super) struct TargetArguments {
+    /// Directory to write the release to. It must be empty, and is created if missing.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Output format; a line of text by default.
+    /// Output format.
+    /// [default: human-readable text]
     #[arg(long, value_enum)]
     format: Option<Data>,
 }
 
-impl OutputArguments {
-    /// The output format.
-    pub(super) fn format(&self) -> Option<Data> {
-        self.format
+impl TargetArguments {
+    /// Prints the result in the chosen format.
+    pub(super) fn print(&self, value: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        exit::print(&match self.format {
+            Some(data) => data.write(value)?,
+            None => text(),
+        })
     }
 
     /// The directory, for messages.

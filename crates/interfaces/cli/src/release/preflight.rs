@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use ::release_migration::preflight::{Answer, Checked, Fitness, Preflight, judge};
-use anyhow::{Context as _, bail, ensure};
+use ::release_migration::preflight::{
+    CheckedImage, ImageInspection, ImageVerdict, Preflight, judge,
+};
+use anyhow::{bail, ensure};
 use clap::Args;
 use futures::{StreamExt as _, stream};
-use importer::{Inspection, platforms};
-use oci::{Client, Image, Keyring};
+use oci::resolve::{Inspection, platforms};
+use oci::{Client, Image, Keyring, error_chain};
 use platform::{Source, known_architecture};
 
 use super::source::PayloadArgument;
-use crate::governance::output::{Data, remark, table};
 use crate::images::inspect::printable;
-use crate::{exit, process};
+use crate::output::{OutputArguments, remark, table};
+use crate::process;
 
 /// Concurrent image lookups.
 const CONCURRENT_LOOKUPS: usize = 8;
@@ -23,23 +25,21 @@ const CONCURRENT_LOOKUPS: usize = 8;
 /// Name of the release image itself in the output.
 const ITSELF: &str = "(release)";
 
-/// Prove that every image of a release exists for the given architectures, before a cluster
-/// migrates to multi-arch.
+/// Verify that every image of a release exists for the given architectures.
 ///
-/// Reads the index of each image, and pulls nothing. The exit code is 1 if anything is missing.
+/// Run it before you migrate a cluster to multi-arch. Reads the index of each image without pulling
+/// the image. The exit code is 1 if an image is missing.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  medley release preflight quay.io/x/release:4.18.0-multi --arch arm64,s390x
-  medley release preflight release --arch arm64 --except machine-os-images -o json")]
 pub(super) struct Arguments {
     #[command(flatten)]
     payload: PayloadArgument,
 
-    /// The required architectures, such as arm64,s390x. Can be repeated.
+    /// Comma-separated architectures that the images must support, such as arm64,s390x. Can be
+    /// repeated.
     #[arg(long, value_name = "ARCH", value_delimiter = ',', required = true)]
     arch: Vec<String>,
 
-    /// An image to ignore, by its name in the release. Can be repeated.
+    /// Image to ignore, by its name in the release. Can be repeated.
     #[arg(long, value_name = "NAME")]
     except: Vec<String>,
 
@@ -47,22 +47,16 @@ pub(super) struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Output format; a table by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let wanted = wanted(&arguments.arch)?;
     let preflight = process::build_runtime()?.block_on(preflight(arguments, &wanted))?;
-    let text = match arguments.output {
-        Some(form) => {
-            let value = serde_json::to_value(&preflight).context("writing the result")?;
-            form.write(&value)?
-        }
-        None => render(&preflight, arguments.all),
-    };
-    exit::print(&text)?;
+    arguments
+        .output
+        .print(&preflight, || render(&preflight, arguments.all))?;
     if !preflight.ready {
         bail!(
             "{} of {} images are not available for {}",
@@ -110,34 +104,38 @@ async fn preflight(arguments: &Arguments, wanted: &[String]) -> anyhow::Result<P
         let (client, keyring) = (&client, Arc::clone(&keyring));
         async move {
             if arguments.except.iter().any(|it| it == name) {
-                let mut checked = judge(name, image, wanted, None, Answer::Index(Vec::new()));
-                checked.fitness = Fitness::Excepted;
+                let mut checked = judge(
+                    name,
+                    image,
+                    wanted,
+                    None,
+                    ImageInspection::Index(Vec::new()),
+                );
+                checked.fitness = ImageVerdict::Excepted;
                 return checked;
             }
             let answer = ask(image, client, keyring).await;
             checked(name, image, wanted, answer)
         }
     }));
-    let mut images: Vec<Checked> = asked.buffer_unordered(CONCURRENT_LOOKUPS).collect().await;
+    let mut images: Vec<CheckedImage> = asked.buffer_unordered(CONCURRENT_LOOKUPS).collect().await;
     // The release image has to run there as well: the cluster version operator runs from it.
     if let Some(image) = &found.image {
-        let answer = platforms(image, &found.name).await.map_err(error_chain);
+        let answer = platforms(image, &found.name).await;
+        let answer = answer.map_err(|error| error_chain(&error));
         images.push(checked(ITSELF, &found.name, wanted, answer));
     }
     Ok(Preflight::of(wanted, images))
 }
 
 async fn ask(image: &str, client: &Client, keyring: Arc<Keyring>) -> Result<Inspection, String> {
-    let source: Source = image.parse().map_err(error_chain)?;
-    let opened = Image::open(&source, client, keyring)
-        .await
-        .map_err(error_chain)?;
-    platforms(&opened, image).await.map_err(error_chain)
-}
-
-/// An error with its sources, on one line.
-fn error_chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
-    format!("{:#}", anyhow::Error::new(error))
+    let source: Source = image
+        .parse()
+        .map_err(|error: platform::SourceError| error_chain(&error))?;
+    let opened = Image::open(&source, client, keyring).await;
+    let opened = opened.map_err(|error| error_chain(&error))?;
+    let found = platforms(&opened, image).await;
+    found.map_err(|error| error_chain(&error))
 }
 
 fn checked(
@@ -145,16 +143,16 @@ fn checked(
     image: &str,
     wanted: &[String],
     answer: Result<Inspection, String>,
-) -> Checked {
+) -> CheckedImage {
     match answer {
-        Err(error) => judge(name, image, wanted, None, Answer::Error(error)),
+        Err(error) => judge(name, image, wanted, None, ImageInspection::Error(error)),
         Ok(found) => {
             let all = found.platforms.into_iter().map(|it| it.platform);
             let mut all = all.peekable();
             let answer = if found.is_index {
-                Answer::Index(all.collect())
+                ImageInspection::Index(all.collect())
             } else {
-                Answer::Single(all.next())
+                ImageInspection::Single(all.next())
             };
             judge(name, image, wanted, Some(found.digest), answer)
         }
@@ -170,7 +168,7 @@ fn render(preflight: &Preflight, all: bool) -> String {
         .map(|it| {
             let platforms: Vec<String> = it.platforms.iter().map(ToString::to_string).collect();
             let about = match &it.fitness {
-                Fitness::Unknown { error } => printable(error),
+                ImageVerdict::Unknown { error } => printable(error),
                 _ => printable(&platforms.join(",")),
             };
             [
@@ -183,11 +181,8 @@ fn render(preflight: &Preflight, all: bool) -> String {
         .collect();
     let mut text = String::new();
     if !rows.is_empty() {
-        let _ = writeln!(
-            text,
-            "{}",
-            table(["IMAGE", "VERDICT", "MISSING", "PLATFORMS"], rows)
-        );
+        let headers = ["IMAGE", "VERDICT", "MISSING", "PLATFORMS"];
+        let _ = writeln!(text, "{}", table(&headers, rows));
     }
     let total = preflight.images.len();
     let _ = writeln!(

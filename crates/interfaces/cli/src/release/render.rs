@@ -10,30 +10,27 @@ use clap::Args;
 use controllers::release::source::files_in;
 use serde_json::json;
 
-use super::output::OutputArguments;
-use crate::exit;
-use crate::governance::output::remark;
+use super::output::TargetArguments;
+use crate::output::remark;
 
 /// Build a release from the manifests of its operators.
 ///
-/// Image placeholders and snapshot versions are replaced everywhere at once: in the ClusterOperator
-/// of an operator, which lists the versions it must report, and in the flags and environment
-/// variables of its Deployment, which configure it.
+/// Replaces image placeholders and snapshot versions consistently: in the ClusterOperator, which
+/// lists the versions that the operator must report, and in the flags and environment variables of
+/// its Deployment.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  medley release render --operators operators --images images.yaml --name 4.18.0 -o release
-  medley release render --operators operators --images images.yaml --name 4.18.0 --multi-arch -o release")]
 pub(super) struct Arguments {
-    /// A directory with a subdirectory for each operator, named after it; its manifests are in it,
-    /// or in its subdirectory manifests. A file image-references among them lists its images.
+    /// Directory with one subdirectory per operator, named after the operator. It holds the
+    /// operator's manifests, directly or in a subdirectory manifests, and a file image-references
+    /// that lists its images.
     #[arg(long, value_name = "DIR")]
     operators: PathBuf,
 
-    /// The images of the release: a file with an ImageStream.
+    /// File with an ImageStream of the release's images.
     #[arg(long, value_name = "FILE")]
     images: PathBuf,
 
-    /// The version of the release.
+    /// Version of the release.
     #[arg(long, value_name = "VERSION")]
     name: String,
 
@@ -41,16 +38,16 @@ pub(super) struct Arguments {
     #[arg(long)]
     multi_arch: bool,
 
-    /// Leave placeholders of images that are not in the ImageStream.
+    /// Keep the placeholders of images that are not in the ImageStream, instead of failing.
     #[arg(long)]
     allow_missing_images: bool,
 
     #[command(flatten)]
-    output: OutputArguments,
+    target: TargetArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    arguments.output.check()?;
+    arguments.target.check()?;
     let what = || format!("reading the images in {}", arguments.images.display());
     let text = std::fs::read_to_string(&arguments.images).with_context(what)?;
     let images = read_references(&text).with_context(what)?;
@@ -62,33 +59,32 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let built = build(&operators, &images, &options)?;
     let found = lint::lint(&built.files);
-    arguments.output.write(&built.files)?;
+    arguments.target.write(&built.files)?;
     for warning in &built.warnings {
         remark(&format!("warning: {warning}"));
     }
     for it in &found {
         remark(&format!("{}: {}: {}", it.severity, it.file, it.message));
     }
-    let folder = arguments.output.name();
-    let text = match arguments.output.format() {
-        Some(form) => form.write(&json!({
-            "name": arguments.name,
-            "folder": folder,
-            "operators": operators.iter().map(|it| &it.name).collect::<Vec<_>>(),
-            "manifests": built.manifests,
-            "images": built.images,
-            "warnings": built.warnings,
-            "findings": found,
-        }))?,
-        None => format!(
+    let folder = arguments.target.name();
+    let value = json!({
+        "name": arguments.name,
+        "folder": folder,
+        "operators": operators.iter().map(|it| &it.name).collect::<Vec<_>>(),
+        "manifests": built.manifests,
+        "images": built.images,
+        "warnings": built.warnings,
+        "findings": found,
+    });
+    arguments.target.print(&value, || {
+        format!(
             "release {} with {} manifests of {} operators and {} images written to {folder}\n",
             arguments.name,
             built.manifests,
             operators.len(),
             built.images.len()
-        ),
-    };
-    exit::print(&text)
+        )
+    })
 }
 
 /// Every operator of a directory, by name.

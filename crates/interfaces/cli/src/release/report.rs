@@ -9,68 +9,60 @@ use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
 use crate::cluster::ClusterArguments;
-use crate::governance::output::{Data, remark};
-use crate::run::own_namespace;
+use crate::output::{OutputArguments, remark};
+use crate::service::own_namespace;
 use crate::{exit, process};
 
-/// Report the versions and images that an operator runs to its ClusterOperator, as a sidecar of an
-/// operator that does not report them itself.
+/// Report the versions and images that an operator runs to its ClusterOperator.
 ///
-/// Versions are reported all at once, and only when every pod of the workload runs the expected
-/// images and no old pod is left; until then the previous versions stay. The environment variable
-/// with the image of an operand is its name in capitals, followed by _IMAGE.
+/// Runs as a sidecar of an operator that does not report them itself. Reports all versions at once,
+/// when every pod of the workload runs the expected images and no old pod is left; until then, the
+/// ClusterOperator keeps the previous versions. The environment variable with the image of an
+/// operand is the operand's name in upper case, followed by _IMAGE.
 #[derive(Debug, Args)]
-#[command(
-    group = ArgGroup::new("workload").required(true).args(["deployment", "daemonset"]),
-    after_help = "Examples:
-  RELEASE_VERSION=4.18.0 OPERATOR_IMAGE=quay.io/x/y@sha256:... \\
-    medley release report --operator dns --namespace openshift-dns-operator --deployment dns-operator
-  medley release report --operator ingress --deployment ingress-operator --operand router --once -o json"
-)]
+#[command(group = ArgGroup::new("workload").required(true).args(["deployment", "daemonset"]))]
 pub(super) struct Arguments {
-    /// The name of its ClusterOperator.
+    /// Name of the operator's ClusterOperator.
     #[arg(long, value_name = "NAME")]
     operator: String,
 
-    /// The Deployment that the operator runs in.
+    /// Deployment that the operator runs in.
     #[arg(long, value_name = "NAME")]
     deployment: Option<String>,
 
-    /// The DaemonSet that the operator runs in.
+    /// DaemonSet that the operator runs in.
     #[arg(long, value_name = "NAME")]
     daemonset: Option<String>,
 
-    /// The namespace of the workload.
+    /// Namespace of the workload.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// The version to report as "operator".
+    /// Version to report as "operator".
     #[arg(long, value_name = "VERSION", env = RELEASE_VARIABLE)]
     release_version: Option<String>,
 
-    /// The image to report as "operator-image", as in the release. Without one, only the version is
-    /// reported.
+    /// Image to report as "operator-image", as in the release.
+    /// [default: report only the version]
     #[arg(long, value_name = "IMAGE", env = OPERATOR_IMAGE_VARIABLE)]
     operator_image: Option<String>,
 
-    /// An operand whose image is in the environment variable NAME_IMAGE, and its version, if any,
+    /// Operand whose image is in the environment variable NAME_IMAGE, and whose version, if any, is
     /// in NAME_VERSION. Can be repeated.
     #[arg(long, value_name = "NAME")]
     operand: Vec<String>,
 
-    /// An additional version to report, such as router-image=quay.io/x/y@sha256:... Can be
-    /// repeated.
+    /// Additional version to report, such as router-image=quay.io/x/y@sha256:... Can be repeated.
     #[arg(long, value_name = "NAME=VERSION", value_parser = named)]
     report: Vec<(String, String)>,
 
-    /// Check and report once. The exit code is 1 if the new versions cannot be reported yet.
+    /// Check and report once; exit with 1 if the new versions cannot be reported yet.
     #[arg(long)]
     once: bool,
 
-    /// Output format; text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -148,9 +140,7 @@ impl Arguments {
             Versions::read(variable, &operands).context("determining the versions to report")?;
         for (name, version) in &self.report {
             if [OPERATOR, OPERATOR_IMAGE].contains(&name.as_str()) {
-                bail!(
-                    "--report {name}=...: it is given with --release-version and --operator-image"
-                );
+                bail!("--report {name}=...: use --release-version and --operator-image for it");
             }
             versions = versions
                 .with(name, version)
@@ -174,28 +164,23 @@ impl Arguments {
     /// The result of one check as text or data.
     fn summary(&self, seen: &Seen, versions: &Versions) -> anyhow::Result<String> {
         let name = &self.operator;
-        let arrived = seen.rollout.is_done() && seen.written != Written::NotInstalled;
-        if let Some(form) = self.output {
-            let reported: serde_json::Map<String, Value> = versions
-                .iter()
-                .map(|(name, version)| (name.to_owned(), json!(version)))
-                .collect();
-            let value = json!({
-                "operator": name,
-                "arrived": arrived,
-                "missing": seen.rollout.why(),
-                "written": matches!(seen.written, Written::Changed { .. }),
-                "installed": seen.written != Written::NotInstalled,
-                "versions": reported,
-            });
-            return form.write(&value);
-        }
-        Ok(match (&seen.written, seen.rollout.why()) {
-            (Written::NotInstalled, _) => {
+        let installed = seen.written != Written::NotInstalled;
+        let reported = versions.iter();
+        let reported = reported.map(|(name, version)| (name.to_owned(), json!(version)));
+        let value = json!({
+            "operator": name,
+            "arrived": seen.rollout.is_done() && installed,
+            "missing": seen.rollout.why(),
+            "written": matches!(seen.written, Written::Changed { .. }),
+            "installed": installed,
+            "versions": reported.collect::<serde_json::Map<String, Value>>(),
+        });
+        self.output.write(&value, || match seen.rollout.why() {
+            _ if !installed => {
                 format!("clusteroperator/{name} is not reported: the CRD is not installed\n")
             }
-            (_, Some(why)) => format!("clusteroperator/{name} waits: {why}\n"),
-            (_, None) => format!("clusteroperator/{name} reports {versions}\n"),
+            Some(why) => format!("clusteroperator/{name} waits: {why}\n"),
+            None => format!("clusteroperator/{name} reports {versions}\n"),
         })
     }
 }

@@ -12,8 +12,8 @@ use crate::images::registry::RegistryArguments;
 /// A release.
 #[derive(Debug, Args)]
 pub(super) struct PayloadArgument {
-    /// The release: a directory with its manifests, or its image (quay.io/x/y:tag, docker://...,
-    /// oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]).
+    /// Release to read: a directory with its manifests, or its image (quay.io/x/y:tag,
+    /// docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]).
     #[arg(value_name = "RELEASE")]
     payload: String,
 

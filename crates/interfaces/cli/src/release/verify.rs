@@ -4,21 +4,20 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ::release_migration::verify::{Joined, Proof, VerifyInputs, verify};
+use ::release_migration::verify::{JoinedNode, Proof, VerifyInputs, verify};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use machinery::time::{human_duration, parse_duration};
 use platform::known_architecture;
 use serde_json::{Value, json};
 
 use super::cluster::{ReleaseArguments, list};
-use crate::governance::configs::api_error;
-use crate::governance::output::{Data, remark};
+use crate::output::{OutputArguments, remark};
+use crate::read::{self, namespaced, scoped};
 use crate::{exit, process};
 
 /// Poll interval.
@@ -26,40 +25,33 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit code if the migration is not complete, so that verification did not start.
 const NOT_COMPLETE: u8 = 2;
 
-/// Prove that a node of another architecture can join a cluster that was migrated to multi-arch.
+/// Verify that a node of a new architecture can join a cluster that was migrated to multi-arch.
 ///
-/// Fails while the migration is not complete, by what operators report and pods run. Then waits for
-/// a node that was created after completion and has an architecture that no node had before, until
-/// it is ready and the machine-config daemon runs there. Create one meanwhile: with a MachineSet,
-/// or in a cluster of `medley up` with `medley fleet add`.
+/// Fails if the migration is not complete, according to the versions that operators report and the
+/// images that their pods run. Otherwise waits for a node that was created after completion and has
+/// an architecture that no node had before, until the node is Ready and the machine-config daemon
+/// runs on it. Create such a node in the meantime, with a MachineSet or, in a cluster of `medley up`,
+/// with `medley fleet add`.
 ///
-/// The exit code is 0 if it is proven, 1 on timeout, and 2 if the migration is not complete.
+/// The exit code is 0 on success, 1 on timeout, and 2 if the migration is not complete.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  medley release verify
-  medley release verify --arch s390x --node-timeout 30m -o json")]
 pub(super) struct Arguments {
-    /// How long to wait for a node.
+    /// How long to wait for the node.
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration)]
     node_timeout: Duration,
 
-    /// The expected architecture.
+    /// Architecture of the node.
     /// [default: any that no node had before]
     #[arg(long, value_name = "ARCH", value_parser = architecture)]
     arch: Option<String>,
 
-    /// The machine-config DaemonSet that has to run on the node.
-    #[arg(
-        long,
-        value_name = "NAMESPACE/NAME",
-        default_value = "openshift-machine-config-operator/machine-config-daemon",
-        value_parser = namespaced
-    )]
+    /// DaemonSet whose pod has to run on the node.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    #[arg(default_value = "openshift-machine-config-operator/machine-config-daemon")]
     daemon: (String, String),
 
-    /// Output format; text by default.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[command(flatten)]
+    output: OutputArguments,
 
     #[command(flatten)]
     release: ReleaseArguments,
@@ -76,15 +68,6 @@ fn architecture(text: &str) -> Result<String, String> {
     known.map(str::to_owned).ok_or_else(|| {
         "expected an architecture such as amd64, arm64, s390x, ppc64le or riscv64".to_owned()
     })
-}
-
-fn namespaced(text: &str) -> Result<(String, String), String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
-            Ok((namespace.to_owned(), name.to_owned()))
-        }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
-    }
 }
 
 /// A release that a cluster has completed.
@@ -131,16 +114,14 @@ async fn complete(arguments: &Arguments) -> anyhow::Result<Result<Complete, anyh
                 report.control_plane.updating.join(", ")
             );
         }
-        if let Some(form) = arguments.output {
-            let value = json!({
-                "complete": false,
-                "proven": false,
-                "target": target,
-                "assessment": report.control_plane.assessment.word(),
-                "updating": report.control_plane.updating,
-            });
-            exit::print(&form.write(&value)?)?;
-        }
+        let value = json!({
+            "complete": false,
+            "proven": false,
+            "target": target,
+            "assessment": report.control_plane.assessment.word(),
+            "updating": report.control_plane.updating,
+        });
+        arguments.output.print(&value, String::new)?;
         return Ok(Err(anyhow::Error::msg(why)));
     }
     let completed = report
@@ -156,17 +137,13 @@ async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> a
     loop {
         let proof = poll(arguments, client, complete.completed).await?;
         let waited = started.elapsed();
+        let value = value(complete, &proof, waited)?;
         if let Some(proven) = proof.proven() {
-            let text = match arguments.output {
-                Some(form) => form.write(&value(complete, &proof, waited)?)?,
-                None => rendered(complete, &proof, proven),
-            };
-            return exit::print(&text);
+            let text = || rendered(complete, &proof, proven);
+            return arguments.output.print(&value, text);
         }
         if waited >= arguments.node_timeout {
-            if let Some(form) = arguments.output {
-                exit::print(&form.write(&value(complete, &proof, waited)?)?)?;
-            }
+            arguments.output.print(&value, String::new)?;
             let limit = SignedDuration::try_from(arguments.node_timeout).unwrap_or_default();
             let limit = human_duration(limit);
             bail!("not proven within {limit}: {}", missing(arguments, &proof));
@@ -186,20 +163,13 @@ async fn poll(
     client: &Client,
     completed: Timestamp,
 ) -> anyhow::Result<Proof> {
-    let nodes: Vec<Node> = list(client, "Nodes").await?;
+    let nodes: Vec<Node> = list(client).await?;
     let (namespace, name) = &arguments.daemon;
-    let what = || format!("reading DaemonSet {namespace}/{name}");
-    let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
-    let there = api.get_opt(name).await;
-    let there = there.map_err(|error| api_error(error).context(what()))?;
-    let pods = match &there {
+    let daemons = scoped::<DaemonSet>(client, Some(namespace));
+    let pods = match read::get(&daemons, name).await? {
         None => None,
         Some(daemons) => {
-            let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-            let found = api.list(&ListParams::default()).await;
-            let mut found = found
-                .map_err(|error| api_error(error).context(what()))?
-                .items;
+            let mut found: Vec<Pod> = read::list(&scoped(client, Some(namespace))).await?;
             let uid = daemons.uid();
             found.retain(|pod| {
                 let mut owners = pod.owner_references().iter();
@@ -233,7 +203,7 @@ fn missing(arguments: &Arguments, proof: &Proof) -> String {
 
 fn value(complete: &Complete, proof: &Proof, waited: Duration) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(proof).context("writing the result")?;
-    let took = proof.proven().and_then(Joined::took);
+    let took = proof.proven().and_then(JoinedNode::took);
     value["complete"] = json!(true);
     value["proven"] = json!(proof.proven().is_some());
     value["target"] = json!(complete.target);
@@ -243,37 +213,27 @@ fn value(complete: &Complete, proof: &Proof, waited: Duration) -> anyhow::Result
     Ok(value)
 }
 
-fn rendered(complete: &Complete, proof: &Proof, proven: &Joined) -> String {
+fn rendered(complete: &Complete, proof: &Proof, proven: &JoinedNode) -> String {
     let after = |time: Timestamp, from: Timestamp| human_duration(time.duration_since(from));
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "Release:      {}, complete since {}",
-        complete.target, complete.completed
-    );
-    let _ = writeln!(text, "Before:       {}", proof.before.join(", "));
-    let _ = writeln!(
-        text,
-        "Joined:       node {} ({}), {} after completion",
+    let architecture = &proven.architecture;
+    let ready = proven.ready.map_or_else(String::new, |ready| {
+        format!("Ready:        after {}\n", after(ready, proven.joined))
+    });
+    let daemon = match &proven.daemon {
+        Some(it) => format!("pod {} after {}", it.pod, after(it.ready, proven.joined)),
+        None => "not found".to_owned(),
+    };
+    format!(
+        "Release:      {}, complete since {}\n\
+         Before:       {}\n\
+         Joined:       node {} ({architecture}), {} after completion\n\
+         {ready}\
+         DaemonSet:    {daemon}\n\
+         Nodes of {architecture} can join\n",
+        complete.target,
+        complete.completed,
+        proof.before.join(", "),
         proven.node,
-        proven.architecture,
-        after(proven.joined, complete.completed)
-    );
-    if let Some(ready) = proven.ready {
-        let _ = writeln!(text, "Ready:        after {}", after(ready, proven.joined));
-    }
-    match &proven.daemon {
-        Some(daemon) => {
-            let _ = writeln!(
-                text,
-                "DaemonSet:    pod {} after {}",
-                daemon.pod,
-                after(daemon.ready, proven.joined)
-            );
-        }
-        None => text.push_str("DaemonSet:    not found\n"),
-    }
-    let _ = writeln!(text, "Nodes of {} can join", proven.architecture);
-    text
+        after(proven.joined, complete.completed),
+    )
 }

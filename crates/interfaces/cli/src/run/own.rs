@@ -14,23 +14,18 @@ const NAME: &str = "medley";
 /// Flags that a release sets on its operators.
 #[derive(Debug, Args)]
 pub(super) struct OwnArguments {
-    /// The version to report to ClusterOperator medley, where the cluster has the CRD. Nothing is
-    /// reported without one.
+    /// Version to report to ClusterOperator medley, if the cluster has the CRD.
+    /// [default: report nothing]
     #[arg(long, value_name = "VERSION", env = RELEASE_VARIABLE)]
     release_version: Option<String>,
 
-    /// The image to report there, as in the release.
+    /// Image to report to ClusterOperator medley, as in the release.
     #[arg(long, value_name = "IMAGE", env = OPERATOR_IMAGE_VARIABLE)]
     operator_image: Option<String>,
 
-    /// The Deployment that this process runs in: nothing is reported before its rollout is
-    /// complete.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MEDLEY_OPERATOR_DEPLOYMENT",
-        default_value = controllers::ACCOUNT
-    )]
+    /// Deployment that this process runs in. Nothing is reported before its rollout is complete.
+    #[arg(long, value_name = "NAME", env = "MEDLEY_OPERATOR_DEPLOYMENT")]
+    #[arg(default_value = controllers::ACCOUNT)]
     operator_deployment: String,
 }
 

@@ -16,10 +16,8 @@ use serde::Serialize;
 
 use super::format::{FORMAT, Footer, Header, Line, Missing, VERSION};
 use super::{filter, is_compressed};
+use crate::read::{PAGE, resource_name};
 use crate::redact::{self, Removed};
-
-/// Page size of list requests, as in client-go's pager.
-const PAGE: u32 = 500;
 
 /// Counts of a snapshot.
 #[derive(Debug)]
@@ -99,7 +97,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Foot
                 Ok(page) => page,
                 Err(error) => {
                     footer.missing.push(Missing {
-                        resource: name(&resource),
+                        resource: resource_name(&resource),
                         reason: redact::text("message", &reason(error)?, &mut removed),
                     });
                     break;
@@ -162,14 +160,6 @@ fn reason(error: kube::Error) -> anyhow::Result<String> {
     match error {
         kube::Error::Api(status) => Ok(status.message.clone()),
         other => Err(anyhow::Error::new(other).context("reading the cluster")),
-    }
-}
-
-fn name(resource: &ApiResource) -> String {
-    if resource.group.is_empty() {
-        resource.plural.clone()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
     }
 }
 

@@ -1,50 +1,30 @@
 //! CPU models of virtual machines.
 
-use api::cpu::{CpuModelPolicy, NAME};
+use api::cpu::NAME;
 use cpu_models::groups::groups;
-use cpu_models::{Review, Running, Survey};
-use kube::{Api, Client};
+use cpu_models::{Review, RunningVm};
+use kube::Client;
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::cpu::{CpuView, state};
-use crate::governance::configs::api_error;
+use crate::cpu::{state, view};
 
 /// Reads the state of the job.
 pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
-    let view = CpuView::read(client).await?;
-    let Some(machines) = view.try_all_running(client, None).await? else {
+    let view = view(client).await?;
+    let Some(machines) = view.all_running(client, None).await? else {
         let missing = "virtualmachineinstances.kubevirt.io";
         return Ok(Job::off(Name::Cpu, missing, "KubeVirt"));
     };
-    let policies: Api<CpuModelPolicy> = Api::all(client.clone());
-    let policy = match policies.get_opt(NAME).await {
-        Ok(policy) => policy,
-        Err(error) => {
-            return Err(api_error(error).context(format!("reading CpuModelPolicy {NAME}")));
-        }
-    };
-    let mut objects: Vec<Object> = policy
+    let policy = view.policy.as_ref().map(|policy| {
+        let conditions = policy.status.as_ref().map(|it| it.conditions.as_slice());
+        Object::of_conditions("CpuModelPolicy", NAME, conditions)
+    });
+    let reviewed = view.reviewed(machines);
+    let objects = reviewed
         .iter()
-        .map(|it| {
-            let status = it.status.as_ref();
-            let conditions = status.map(|it| it.conditions.as_slice());
-            Object::of_conditions("CpuModelPolicy", NAME, conditions.unwrap_or_default())
-        })
-        .collect();
-    let mut survey = Survey::new(&view.index, &view.settings.policy);
-    let reviewed: Vec<(Running, Review)> = machines
-        .into_iter()
-        .map(|running| {
-            let review = survey.review(&running);
-            (running, review)
-        })
-        .collect();
-    objects.extend(
-        reviewed
-            .iter()
-            .map(|(running, review)| object(running, review)),
-    );
+        .map(|(running, review)| object(running, review));
+    let objects = policy.into_iter().chain(objects).collect();
     let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
     let message = format!(
         "{} nodes in {} classes; {} VMs: {} cannot migrate, {} would gain from a restart",
@@ -57,7 +37,7 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     Ok(Job::new(Name::Cpu).with(objects, message))
 }
 
-fn object(running: &Running, review: &Review) -> Object {
+fn object(running: &RunningVm, review: &Review) -> Object {
     // A VM that would gain from a restart is still ready.
     let how = match (&review.model, review.stranded) {
         (_, Some(_)) => State::Attention,

@@ -2,37 +2,28 @@
 
 use std::fmt::Write as _;
 
-use api::golden::{GoldenImagePolicy, NAME};
+use api::golden::NAME;
 use golden_images::overview::{Image, State as Images, Variant};
-use kube::{Api, Client};
+use kube::Client;
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::governance::configs::api_error;
-use crate::images::Objects;
+use crate::images::try_read;
 
 /// Reads the state of the job.
 pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
-    let Some(found) = Objects::try_read(client, None).await? else {
+    let Some(found) = try_read(client, None).await? else {
         return Ok(Job::off(Name::Images, "datasources.cdi.kubevirt.io", "CDI"));
     };
     let images = found.images();
-    let policies: Api<GoldenImagePolicy> = Api::all(client.clone());
-    let policy = match policies.get_opt(NAME).await {
-        Ok(policy) => policy,
-        Err(error) => {
-            return Err(api_error(error).context(format!("reading GoldenImagePolicy {NAME}")));
-        }
-    };
-    let mut objects: Vec<Object> = policy
-        .iter()
-        .map(|it| {
-            let status = it.status.as_ref();
-            let conditions = status.map(|it| it.conditions.as_slice());
-            Object::of_conditions("GoldenImagePolicy", NAME, conditions.unwrap_or_default())
-        })
+    let policy = found.policy.object.as_ref().map(|policy| {
+        let conditions = policy.status.as_ref().map(|it| it.conditions.as_slice());
+        Object::of_conditions("GoldenImagePolicy", NAME, conditions)
+    });
+    let objects = policy
+        .into_iter()
+        .chain(images.iter().map(object))
         .collect();
-    objects.extend(images.iter().map(object));
     let variants = || images.iter().flat_map(|it| &it.architectures);
     let of = |state: Images| variants().filter(|it| it.state == state).count();
     let ready = of(Images::Ready);

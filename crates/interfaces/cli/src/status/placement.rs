@@ -1,25 +1,20 @@
 //! Pods and the nodes that can run them.
 
+use api::placement::{NAME, PlacementPolicy};
+use cluster_view::policies;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as Standard;
-use kube::api::{DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use placement::names::{GATE, WAITING, WHY};
-use serde_json::Value;
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::governance::configs::api_error;
-
-/// The PlacementPolicy kind, and the name of the only object that is effective.
-const POLICY: (&str, &str, &str) = ("medley.dev", "v1alpha1", "PlacementPolicy");
-const POLICY_NAME: &str = "default";
+use crate::read;
 
 /// Reads the state of the job.
 pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     let held = held(client).await?;
-    let policies = policies(client).await?;
+    let policies = own_policy(client).await?;
     if policies.is_none() && held.is_empty() {
         let missing = "placementpolicies.medley.dev";
         return Ok(Job::off(Name::Placement, missing, "the operator"));
@@ -35,29 +30,16 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
 }
 
 /// The policy, if there is one; `None` if the CRD is not installed.
-async fn policies(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
-    let (group, version, kind) = POLICY;
-    let resource = ApiResource::from_gvk_with_plural(
-        &GroupVersionKind::gvk(group, version, kind),
-        "placementpolicies",
-    );
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let found = match api.list(&ListParams::default()).await {
-        Ok(found) => found.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-        Err(error) => return Err(api_error(error).context("listing PlacementPolicies")),
-    };
-    let own = found.iter().filter(|it| it.name_any() == POLICY_NAME);
-    let own = own.map(|it| {
-        let conditions = it
-            .data
-            .pointer("/status/conditions")
-            .unwrap_or(&Value::Null);
-        let conditions: Vec<Standard> =
-            serde_json::from_value(conditions.clone()).unwrap_or_default();
-        Object::of_conditions(kind, it.name_any(), &conditions)
-    });
-    Ok(Some(own.collect()))
+async fn own_policy(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
+    let found: Option<Vec<PlacementPolicy>> = policies::list(client).await?;
+    Ok(found.map(|found| {
+        let own = found.iter().filter(|it| it.name_any() == NAME);
+        let own = own.map(|it| {
+            let conditions = it.status.as_ref().map(|it| it.conditions.as_slice());
+            Object::of_conditions("PlacementPolicy", NAME, conditions)
+        });
+        own.collect()
+    }))
 }
 
 /// Pods held at the scheduling gate while their images are inspected, and pods that no node can
@@ -65,11 +47,7 @@ async fn policies(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
 async fn held(client: &Client) -> anyhow::Result<Vec<Object>> {
     let pods: Api<Pod> = Api::all(client.clone());
     let pending = ListParams::default().fields("status.phase=Pending");
-    let pods = pods
-        .list(&pending)
-        .await
-        .map_err(api_error)
-        .map_err(|error| error.context("listing pods"))?;
+    let pods = read::try_list(&pods, pending).await?.unwrap_or_default();
     Ok(pods.iter().filter(|pod| is_held(pod)).map(object).collect())
 }
 

@@ -26,6 +26,7 @@ pub(super) struct DisplayOptions {
 }
 
 /// A line before alignment.
+#[derive(Default)]
 struct Line {
     /// The branch characters before the name.
     branch: String,
@@ -42,6 +43,11 @@ impl Line {
     fn name_width(&self) -> usize {
         self.branch.chars().count() + self.name.chars().count()
     }
+
+    /// Whether it is a single sentence instead of a row.
+    fn is_remark(&self) -> bool {
+        self.state.is_empty()
+    }
 }
 
 /// The tree.
@@ -55,14 +61,12 @@ pub(super) fn render(jobs: &[Job], options: &DisplayOptions) -> String {
 
 fn of_job(job: &Job, options: &DisplayOptions, lines: &mut Vec<Line>) {
     lines.push(Line {
-        branch: String::new(),
-        name: job.title.to_owned(),
+        name: job.name.title().to_owned(),
         name_tone: Some(Tone::Heading),
         state: job.state.to_string(),
         state_tone: Some(tone(job.state)),
-        reason: String::new(),
-        since: String::new(),
         message: job.message.clone(),
+        ..Line::default()
     });
     let wanted = |it: &&Object| options.all || !it.state.is_settled() || !it.conditions.is_empty();
     let wanted: Vec<&Object> = job.objects.iter().filter(wanted).collect();
@@ -89,7 +93,7 @@ fn of_job(job: &Job, options: &DisplayOptions, lines: &mut Vec<Line>) {
             branch: "└─".to_owned(),
             name: format!("{}; --all shows them", rest.join(", ")),
             name_tone: Some(Tone::Faint),
-            ..Line::empty()
+            ..Line::default()
         });
     }
 }
@@ -135,26 +139,6 @@ fn of_object(
     }
 }
 
-impl Line {
-    fn empty() -> Self {
-        Self {
-            branch: String::new(),
-            name: String::new(),
-            name_tone: None,
-            state: String::new(),
-            state_tone: None,
-            reason: String::new(),
-            since: String::new(),
-            message: String::new(),
-        }
-    }
-
-    /// Whether it is a single sentence instead of a row.
-    fn is_remark(&self) -> bool {
-        self.state.is_empty()
-    }
-}
-
 fn columns(lines: &[Line], options: &DisplayOptions) -> String {
     let rows = || lines.iter().filter(|line| !line.is_remark());
     let width = |header: &str, of: &dyn Fn(&Line) -> usize| {
@@ -175,7 +159,7 @@ fn columns(lines: &[Line], options: &DisplayOptions) -> String {
         reason: HEADERS[2].to_owned(),
         since: HEADERS[3].to_owned(),
         message: HEADERS[4].to_owned(),
-        ..Line::empty()
+        ..Line::default()
     };
     for line in std::iter::once(&header).chain(lines) {
         text.push_str(row(line, &widths, &fit, options.colours).trim_end());

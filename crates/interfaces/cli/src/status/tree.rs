@@ -41,9 +41,7 @@ impl fmt::Display for State {
 pub(crate) struct Job {
     /// Its name, as on the command line.
     #[serde(rename = "job")]
-    pub(crate) name: &'static str,
-    #[serde(skip)]
-    pub(crate) title: &'static str,
+    pub(crate) name: Name,
     /// The worst state of its objects.
     pub(crate) state: State,
     /// A one-sentence summary.
@@ -56,8 +54,7 @@ impl Job {
     /// Without objects or a summary.
     pub(crate) fn new(name: Name) -> Self {
         Self {
-            name: name.word(),
-            title: name.title(),
+            name,
             state: State::Ready,
             message: String::new(),
             objects: Vec::new(),
@@ -125,9 +122,10 @@ impl Object {
     pub(crate) fn of_conditions(
         kind: &'static str,
         name: impl Into<String>,
-        conditions: &[Standard],
+        conditions: Option<&[Standard]>,
     ) -> Self {
-        let conditions: Vec<Condition> = conditions.iter().map(Condition::of).collect();
+        let conditions = conditions.unwrap_or_default().iter();
+        let conditions: Vec<Condition> = conditions.map(Condition::of).collect();
         let worst = conditions.iter().map(|it| it.meaning().state()).max();
         let mut object = Self::new(kind, name, worst.unwrap_or(State::Ready));
         object.conditions = conditions;

@@ -13,7 +13,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::get;
 use cpu_models::matrix::Matrix;
-use cpu_models::{Review, Running};
+use cpu_models::{Review, RunningVm};
 use futures::FutureExt as _;
 
 use self::view::CpuView;
@@ -21,7 +21,7 @@ use self::what_if::WhatIf;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Unavailable, Viewer};
+use crate::viewer::{Unavailable, Viewer, shown};
 use crate::visitor::Visitor;
 
 /// Path of the page.
@@ -128,10 +128,7 @@ async fn show(
     visitor: Visitor,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let view = match CpuView::of(visitor.viewer()).await {
-        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
-        data => data,
-    };
+    let view = shown(CpuView::of(visitor.viewer()).await)?;
     let data = view.map(|view| PageData {
         maps: view.matrices.iter().map(map).collect(),
         machines: match &view.machines {
@@ -206,7 +203,7 @@ fn names(all: &[String]) -> String {
     }
 }
 
-fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clone) -> VmSummary {
+fn machines<'a>(reviewed: impl Iterator<Item = (&'a RunningVm, &'a Review)> + Clone) -> VmSummary {
     let mut by_model: BTreeMap<&str, Share> = BTreeMap::new();
     let (mut all, mut undecided) = (0, 0);
     for (_, review) in reviewed.clone() {
@@ -228,7 +225,7 @@ fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clon
     }
     shares.sort_by(|a, b| b.machines.cmp(&a.machines).then(a.model.cmp(&b.model)));
     // The worst first, then in the given order, by name.
-    let mut order: Vec<(&Running, &Review)> = reviewed.collect();
+    let mut order: Vec<(&RunningVm, &Review)> = reviewed.collect();
     order.sort_by_key(|(_, review)| Reverse(level(review)));
     let listed = order.iter().take(MAX_LISTED);
     let sum = |of: fn(&Share) -> usize| shares.iter().map(of).sum();
@@ -256,7 +253,7 @@ fn level(review: &Review) -> Level {
     }
 }
 
-fn line(running: &Running, review: &Review) -> Line {
+fn line(running: &RunningVm, review: &Review) -> Line {
     let machine = &running.machine;
     let (state, why) = judged(review);
     Line {
@@ -305,7 +302,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     let view = CpuView::of(viewer).await.ok()?;
     let machines = view.machines.as_ref().ok()?;
     let node_classes: usize = view.matrices.iter().map(|it| it.rows.len()).sum();
-    let stranded = |it: &(&Running, &Review)| it.1.stranded.is_some();
+    let stranded = |it: &(&RunningVm, &Review)| it.1.stranded.is_some();
     let mut notices = Vec::new();
     let stale = machines.reviewed();
     let stale = stale.filter(|(_, it)| it.stale.is_some() && it.stranded.is_none());
@@ -370,7 +367,7 @@ mod tests {
             ..fine.clone()
         };
         let running = |name: &str| {
-            let mut running = Running::default();
+            let mut running = RunningVm::default();
             running.machine.name = name.to_owned();
             running
         };

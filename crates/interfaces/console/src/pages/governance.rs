@@ -8,25 +8,26 @@ mod revision;
 
 use std::sync::Arc;
 
-use ::governance::profile::node_health::NodeHealthRemediation;
-use ::governance::{Profile as _, Registry};
+use ::governance::Registry;
 use api::advisor::{Impact, ItemState, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use kube::ResourceExt as _;
 
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unavailable, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer, shown};
 use crate::visitor::Visitor;
 
+/// Path of the page.
+const PATH: &str = "/governance";
+
 pub(crate) const PAGE: Page = Page {
-    path: "/governance",
+    path: PATH,
     label: "Governance",
     icon: "M9 4h6v3H9zM15 5.5h3V20H6V5.5h3M9 12l2 2 4-4M9 17h6",
     kinds: &["virtplatformconfigs"],
@@ -35,15 +36,9 @@ pub(crate) const PAGE: Page = Page {
             .route("/governance", get(list))
             .route("/governance/{name}", get(config::show))
             .route("/governance/{name}/history/{revision}", get(revision::show))
-            .route("/governance/{name}/approve", post(act::approve))
-            .route("/governance/{name}/reject", post(act::reject))
-            .route("/governance/{name}/plan", post(act::plan))
-            .route("/governance/{name}/ignore", post(act::ignore))
-            .route("/governance/{name}/adopt", post(act::adopt))
-            .route("/governance/{name}/roll-back", post(act::roll_back))
-            .route("/governance/{name}/go-forward", post(act::go_forward))
+            .route("/governance/{name}/{action}", post(act::act))
     },
-    standing: Some(standing),
+    standing: Some(|viewer| standing(viewer).boxed()),
 };
 
 impl Shown for VirtPlatformConfig {}
@@ -70,12 +65,10 @@ struct Governance {
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let configs = visitor.viewer().all::<VirtPlatformConfig>().await;
-    if configs == Err(Unavailable::SignedOut) {
-        return Err(Unavailable::SignedOut.into());
-    }
-    let registry = registry()?;
+    let configs = shown(configs)?;
+    let registry = edits::registry()?;
     Page::html(&Governance {
-        layout: visitor.layout("Governance", PAGE.path),
+        layout: visitor.layout("Governance", PATH),
         lines: configs.map(|configs| {
             let mut lines: Vec<Line> = configs.iter().map(|it| line(&registry, it)).collect();
             // The worst first.
@@ -83,12 +76,6 @@ async fn list(visitor: Visitor) -> Result<Response, Problem> {
             lines
         }),
     })
-}
-
-/// Every built-in profile. The objects in the cluster show which of them the operator has enabled.
-fn registry() -> Result<Registry, Problem> {
-    Registry::standard(&[NodeHealthRemediation.about().name])
-        .map_err(|error| Problem::broken(error.to_string()))
 }
 
 fn line(registry: &Registry, config: &VirtPlatformConfig) -> Line {
@@ -147,11 +134,7 @@ fn phase_word(phase: Option<Phase>) -> &'static str {
 }
 
 /// State of the job.
-fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
-    look(viewer).boxed()
-}
-
-async fn look(viewer: &Viewer) -> Option<Standing> {
+async fn standing(viewer: &Viewer) -> Option<Standing> {
     let configs: Vec<Arc<VirtPlatformConfig>> = viewer.all().await.ok()?;
     let count = |phase: Phase| {
         let of = |config: &&Arc<VirtPlatformConfig>| {
@@ -194,7 +177,7 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
             level,
             subject: config.name_any(),
             text,
-            href: format!("{}/{}", PAGE.path, config.name_any()),
+            href: format!("{}/{}", PATH, config.name_any()),
         })
     });
     Some(Standing {

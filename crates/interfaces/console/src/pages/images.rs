@@ -11,20 +11,22 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use golden_images::overview::{Image, State, Variant, human_size};
 use jiff::Timestamp;
 use machinery::time::human_duration;
 
-use super::{Level, Notice, Page, Standing};
+use super::{Level, Notice, Page, Standing, short_digest};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Unavailable, Viewer};
+use crate::viewer::{Unavailable, Viewer, shown};
 use crate::visitor::Visitor;
-use view::ImagesView;
+use view::read;
+
+/// Path of the page.
+const PATH: &str = "/images";
 
 pub(crate) const PAGE: Page = Page {
-    path: "/images",
+    path: PATH,
     label: "Golden images",
     icon: "M4 7l8-4 8 4v10l-8 4-8-4zM4 7l8 4 8-4M12 11v10",
     kinds: &[
@@ -39,12 +41,9 @@ pub(crate) const PAGE: Page = Page {
         Router::new()
             .route("/images", get(list))
             .route("/images/{namespace}/{name}", get(image::show))
-            .route("/images/{namespace}/{name}/pin", post(act::pin))
-            .route("/images/{namespace}/{name}/unpin", post(act::unpin))
-            .route("/images/{namespace}/{name}/roll-back", post(act::roll_back))
-            .route("/images/{namespace}/{name}/refresh", post(act::refresh))
+            .route("/images/{namespace}/{name}/{action}", post(act::act))
     },
-    standing: Some(standing),
+    standing: Some(|viewer| standing(viewer).boxed()),
 };
 
 /// An image of an architecture.
@@ -84,15 +83,12 @@ struct Matrix {
 }
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
-    let view = ImagesView::read(visitor.viewer()).await;
-    if matches!(view, Err(Unavailable::SignedOut)) {
-        return Err(Unavailable::SignedOut.into());
-    }
+    let view = shown(read(visitor.viewer()).await)?;
     let complaints = view.as_ref().map(|it| it.complaints.clone());
     Page::html(&Images {
-        layout: visitor.layout("Golden images", PAGE.path),
+        layout: visitor.layout("Golden images", PATH),
         complaints: complaints.unwrap_or_default(),
-        matrix: view.map(|view| Matrix::of(&view.images(), view.now)),
+        matrix: view.map(|view| Matrix::of(&view.objects.images(), view.objects.now)),
     })
 }
 
@@ -140,7 +136,11 @@ impl Cell {
                 .reason
                 .clone()
                 .filter(|_| variant.state != State::Ready),
-            digest: variant.digest.as_deref().map(short).unwrap_or_default(),
+            digest: variant
+                .digest
+                .as_deref()
+                .map(short_digest)
+                .unwrap_or_default(),
             age: age.unwrap_or_default(),
             size: variant.size.as_deref().map(human_size).unwrap_or_default(),
             is_default: variant.is_default,
@@ -151,13 +151,7 @@ impl Cell {
 
 /// Page of an image.
 fn href(image: &Image) -> String {
-    format!("{}/{}/{}", PAGE.path, image.namespace, image.name)
-}
-
-/// The beginning of a digest.
-fn short(digest: &str) -> String {
-    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
-    hex.chars().take(12).collect()
+    format!("{}/{}/{}", PATH, image.namespace, image.name)
 }
 
 /// Import progress as a number.
@@ -190,12 +184,8 @@ fn level(variant: &Variant) -> Level {
 }
 
 /// State of the job.
-fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
-    look(viewer).boxed()
-}
-
-async fn look(viewer: &Viewer) -> Option<Standing> {
-    let images = ImagesView::read(viewer).await.ok()?.images();
+async fn standing(viewer: &Viewer) -> Option<Standing> {
+    let images = read(viewer).await.ok()?.objects.images();
     let all = || images.iter().flat_map(|image| &image.architectures);
     let ready = all().filter(|it| it.state == State::Ready).count();
     let mut notices = Vec::new();
@@ -231,7 +221,7 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
                 count => format!("{count} imports"),
             },
             text: "under way.".to_owned(),
-            href: PAGE.path.to_owned(),
+            href: PATH.to_owned(),
         });
     }
     let count = images.len();

@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 use super::{Level, Page};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unavailable};
+use crate::viewer::{Shown, Unavailable, shown};
 use crate::visitor::Visitor;
 
 /// Path of the page.
@@ -66,10 +66,7 @@ struct Machines {
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let viewer = visitor.viewer();
-    let machines = viewer.all::<VirtualMachine>().await;
-    if machines == Err(Unavailable::SignedOut) {
-        return Err(Unavailable::SignedOut.into());
-    }
+    let machines = shown(viewer.all::<VirtualMachine>().await)?;
     let instances = viewer.all::<VirtualMachineInstance>().await;
     let instances = instances.unwrap_or_default();
     let by_name: BTreeMap<(String, String), &VirtualMachineInstance> = instances

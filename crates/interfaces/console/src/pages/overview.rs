@@ -16,7 +16,7 @@ use super::{Level, Notice, PAGES, Page, Standing};
 use crate::derived::Derived;
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::Unavailable;
+use crate::viewer::{Unavailable, shown};
 use crate::visitor::Visitor;
 use fleet::Picture;
 
@@ -90,8 +90,7 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
         })
     });
     let (nodes, jobs) = tokio::join!(viewer.all::<Node>(), join_all(looking));
-    let picture = match nodes {
-        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
+    let picture = match shown(nodes)? {
         Err(unavailable) => Err(unavailable),
         Ok(nodes) => viewer.derived(nodes).await.map(|Drawn(picture)| picture),
     };
@@ -125,7 +124,7 @@ fn few(standing: &Standing, href: &str) -> Vec<Notice> {
     let more = rest.first().map(|worst| Notice {
         level: worst.level,
         subject: format!("{} more", rest.len() + standing.more),
-        text: "more; see the page.".to_owned(),
+        text: "notices; see the page.".to_owned(),
         href: href.to_owned(),
     });
     all.into_iter().cloned().chain(more).collect()

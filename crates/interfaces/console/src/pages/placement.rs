@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::node;
 use askama::Template;
 use axum::Router;
 use axum::response::Response;
@@ -17,7 +18,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use machinery::time::human_duration;
-use placement::names::{ARCHITECTURE, GATE, OS, WAITING, WHY};
+use placement::names::{GATE, WAITING, WHY};
 use placement::{
     Coverage, Inspection, PodSummary, RuntimeClass as Class, Settings, Survey, survey,
 };
@@ -29,7 +30,7 @@ use self::read::{cluster, images, surveyed};
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unavailable, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer, shown};
 use crate::visitor::{Fields, Visitor};
 
 /// Path of the page.
@@ -152,14 +153,10 @@ struct Placement {
 }
 
 async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let data = match PlacementView::of(visitor.viewer()).await {
-        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
-        Err(unavailable) => Err(unavailable),
-        Ok(view) => Ok(view.data(&visitor.session.lookups)),
-    };
+    let view = shown(PlacementView::of(visitor.viewer()).await)?;
     Page::html(&Placement {
         layout: visitor.layout("Placement", PATH),
-        data,
+        data: view.map(|view| view.data(&visitor.session.lookups)),
     })
 }
 
@@ -274,17 +271,17 @@ impl PlacementView {
     }
 
     /// The images that pods use, and the platforms of the nodes that run each of them now.
-    fn used(&self) -> BTreeMap<&str, Used> {
+    fn used(&self) -> BTreeMap<&str, ImageUse> {
         let platform = |node: &'_ Arc<Node>| {
-            let label = |name: &str| node.labels().get(name).map_or("unknown", String::as_str);
-            format!("{}/{}", label(OS), label(ARCHITECTURE))
+            let os = node::os(node).unwrap_or("unknown");
+            format!("{os}/{}", node::architecture(node).unwrap_or("unknown"))
         };
         let platforms: HashMap<&str, String> = self
             .nodes
             .iter()
             .filter_map(|it| Some((it.metadata.name.as_deref()?, platform(it))))
             .collect();
-        let mut all: BTreeMap<&str, Used> = BTreeMap::new();
+        let mut all: BTreeMap<&str, ImageUse> = BTreeMap::new();
         for spec in self.pods.iter().filter_map(|it| it.spec.as_ref()) {
             let node = spec.node_name.as_deref();
             let platform = node.and_then(|node| platforms.get(node));
@@ -305,7 +302,7 @@ impl PlacementView {
 
 /// Use of an image.
 #[derive(Default)]
-struct Used {
+struct ImageUse {
     pods: usize,
     platforms: BTreeSet<String>,
 }
@@ -363,7 +360,7 @@ fn short(name: &str) -> String {
 
 fn image(
     name: &str,
-    used: &Used,
+    used: &ImageUse,
     result: Option<(&&Coverage, &Inspection)>,
     nodes: usize,
 ) -> Image {
@@ -373,7 +370,7 @@ fn image(
         name: name.to_owned(),
         short: short(name),
         platforms: result.map(|(coverage, _)| {
-            let all = &coverage.told;
+            let all = &coverage.platforms;
             if failed {
                 all.clone()
             } else {

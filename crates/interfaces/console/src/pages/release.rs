@@ -1,32 +1,30 @@
 //! Release migration: the progress of the cluster towards a release, and whether it is complete.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::release_migration::eta::Past;
+use ::release_migration::eta::UpdateDurations;
 use ::release_migration::history::KnownPayloads;
 use ::release_migration::report::{
     Assessment, Cluster, Level as Weight, OperatorReport, PoolAssessment, PoolReport, Report,
-    machine_config_image, rendered_for,
 };
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
+use api::release::ReleasePolicy;
 use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
+use cluster_view::policies;
+use cluster_view::release::{rendered_configurations, running_machine_config_image};
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use machinery::time::human_duration;
 
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unavailable, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer, shown};
 use crate::visitor::Visitor;
 
 /// Path of the page.
@@ -41,6 +39,7 @@ pub(crate) const PAGE: Page = Page {
         "clusteroperators",
         "machineconfigpools",
         "nodes",
+        "releasepolicies",
     ],
     routes: || Router::new().route("/release", get(show)),
     standing: Some(|viewer| standing(viewer).boxed()),
@@ -54,6 +53,7 @@ const MAX_LISTED: usize = 50;
 impl Shown for ClusterVersion {}
 impl Shown for ClusterOperator {}
 impl Shown for MachineConfigPool {}
+impl Shown for ReleasePolicy {}
 
 /// One operator.
 struct Operator {
@@ -124,14 +124,10 @@ struct Release {
 }
 
 async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let data = match look(visitor.viewer()).await {
-        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
-        Err(unavailable) => Err(unavailable),
-        Ok((version, report)) => Ok(data(&version, &report, Timestamp::now())),
-    };
+    let found = shown(look(visitor.viewer()).await)?;
     Page::html(&Release {
         layout: visitor.layout("Release migration", PATH),
-        data,
+        data: found.map(|(version, report)| data(&version, &report, Timestamp::now())),
     })
 }
 
@@ -144,17 +140,21 @@ async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unavailable> 
             "There is no ClusterVersion {CLUSTER_VERSION}: the release of the cluster is unknown."
         )));
     };
-    let (operators, pools, nodes, configurations, image) = tokio::join!(
+    let client = viewer.client();
+    let (operators, pools, nodes, policies, configurations, image) = tokio::join!(
         viewer.all::<ClusterOperator>(),
         viewer.all::<MachineConfigPool>(),
         viewer.all::<Node>(),
-        configurations(viewer),
-        running_image(viewer),
+        viewer.all::<ReleasePolicy>(),
+        in_time(rendered_configurations(client)),
+        in_time(running_machine_config_image(client)),
     );
     let (operators, pools) = (operators.unwrap_or_default(), pools.unwrap_or_default());
     let nodes = nodes.unwrap_or_default();
     let operators: Vec<ClusterOperator> = operators.iter().map(|it| (**it).clone()).collect();
     let pools: Vec<MachineConfigPool> = pools.iter().map(|it| (**it).clone()).collect();
+    let policies = policies.unwrap_or_default();
+    let policy = policies::find(policies.iter().map(|it| &**it));
     let nodes: Vec<&Node> = nodes.iter().map(|it| &**it).collect();
     let report = Report::of(&Cluster {
         version,
@@ -166,31 +166,16 @@ async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unavailable> 
         machine_config_image: image.as_deref(),
         evidence: &[],
         known: &KnownPayloads::of(version),
-        past: &Past::default(),
+        past: &UpdateDurations::of_policy(policy),
         now: Timestamp::now(),
     });
     Ok(((**version).clone(), report))
 }
 
-/// The releases of rendered MachineConfigs, by name. They are large and change rarely, so they are
-/// read on demand and not cached; without permission to read them, less is known about nodes.
-async fn configurations(viewer: &Viewer) -> BTreeMap<String, String> {
-    let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfig");
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = Api::all_with(viewer.client().clone(), &resource);
-    let all = ListParams::default();
-    let found = tokio::time::timeout(READ_TIMEOUT, api.list_metadata(&all)).await;
-    let found = found.ok().and_then(Result::ok);
-    let found = found.map(|it| it.items).unwrap_or_default();
-    rendered_for(found.iter().map(|it| &it.metadata))
-}
-
-/// The image that the machine-config-operator's Deployment runs.
-async fn running_image(viewer: &Viewer) -> Option<String> {
-    let (namespace, name) = ::release_migration::report::MACHINE_CONFIG_OPERATOR;
-    let api: Api<Deployment> = Api::namespaced(viewer.client().clone(), namespace);
-    let found = tokio::time::timeout(READ_TIMEOUT, api.get_opt(name)).await;
-    machine_config_image(&found.ok()?.ok()??)
+/// A read that is not cached. Without permission, or if it takes too long, less is known.
+async fn in_time<T: Default>(read: impl Future<Output = Result<T, runtime::Error>>) -> T {
+    let found = tokio::time::timeout(READ_TIMEOUT, read).await;
+    found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 fn data(version: &ClusterVersion, report: &Report, now: Timestamp) -> PageData {

@@ -213,15 +213,7 @@ async fn enter(
     }
     let name = sessions.begin(user, client);
     let mut response = Redirect::to(next).into_response();
-    let secure = if console.shared().options.secure {
-        "; Secure"
-    } else {
-        ""
-    };
-    let cookie = format!(
-        "{cookie_name}={name}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
-        session::longest().as_secs()
-    );
+    let cookie = session_value(console, &cookie_name, &name, session::longest().as_secs());
     set_cookie(&mut response, &cookie).map_err(|problem| problem.to_string())?;
     Ok(Some(response))
 }
@@ -232,14 +224,16 @@ async fn sign_out(visitor: Visitor, parts: Parts, _checked: Fields) -> Result<Re
         visitor.console.shared().sessions.end(&session);
     }
     let mut response = Redirect::to("/sign-in").into_response();
-    let secure = if visitor.console.shared().options.secure {
-        "; Secure"
-    } else {
-        ""
-    };
     set_cookie(
         &mut response,
-        &format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{secure}"),
+        &session_value(&visitor.console, &name, "", 0),
     )?;
     Ok(response)
+}
+
+/// The cookie of a session.
+fn session_value(console: &Console, name: &str, value: &str, seconds: u64) -> String {
+    let secure = console.shared().options.secure;
+    let secure = if secure { "; Secure" } else { "" };
+    format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }

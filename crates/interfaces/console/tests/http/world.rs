@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use webhook::{Checks, Running};
+use webhook::{WebhookServer, Webhooks};
 
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const NAME: &str = "load-aware-rebalancing";
@@ -39,7 +39,7 @@ pub(crate) struct ConsoleFixture {
     pub(crate) console: Console,
     pub(crate) address: SocketAddr,
     pub(crate) served: ServedCluster,
-    _check: Running,
+    _check: WebhookServer,
     _stop: oneshot::Sender<()>,
 }
 
@@ -57,7 +57,7 @@ impl ConsoleFixture {
         )
         .await?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let check = webhook::start(admin, any, &Checks::default()).await?;
+        let check = webhook::start(admin, any, &Webhooks::default()).await?;
         let served = cluster.serve().await?;
         let kubeconfig = Kubeconfig::read_from(&served.kubeconfig)?;
         let config =

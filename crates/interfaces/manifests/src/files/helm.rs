@@ -32,53 +32,29 @@ const REPLICAS_MARK: u32 = 987_654_321;
 const IF_MARK: &str = "x-medley-if-x";
 const THEN_MARK: &str = "x-medley-then-x";
 
-/// Fills objects with placeholders.
-struct Template;
-
-impl Fill for Template {
-    fn namespace(&self) -> String {
-        NAMESPACE_MARK.to_owned()
-    }
-
-    fn image(&self) -> String {
-        IMAGE_MARK.to_owned()
-    }
-
-    fn replicas(&self) -> Value {
-        REPLICAS_MARK.into()
-    }
-
-    fn jobs(&self) -> String {
-        JOBS_MARK.to_owned()
-    }
-
-    fn profiles(&self) -> String {
-        PROFILES_MARK.to_owned()
-    }
-
-    fn console_hosts(&self) -> String {
-        HOSTS_MARK.to_owned()
-    }
-
-    fn client_names(&self) -> String {
-        CLIENTS_MARK.to_owned()
-    }
-
-    fn api_servers(&self) -> Value {
-        API_SERVERS_MARK.into()
-    }
-
-    fn argument(&self, when: When, text: String) -> Option<String> {
-        Some(match condition(when) {
-            Some(condition) => format!("{IF_MARK}{condition}{THEN_MARK}{text}"),
-            None => text,
-        })
+/// Placeholders instead of values.
+fn placeholders() -> Fill {
+    let argument = |when, text: String| match condition(when) {
+        Some(condition) => format!("{IF_MARK}{condition}{THEN_MARK}{text}"),
+        None => text,
+    };
+    Fill {
+        namespace: NAMESPACE_MARK.to_owned(),
+        image: IMAGE_MARK.to_owned(),
+        replicas: REPLICAS_MARK.into(),
+        jobs: JOBS_MARK.to_owned(),
+        profiles: PROFILES_MARK.to_owned(),
+        console_hosts: HOSTS_MARK.to_owned(),
+        client_names: CLIENTS_MARK.to_owned(),
+        api_servers: API_SERVERS_MARK.into(),
+        named_secrets: BTreeMap::new(),
+        argument: Box::new(move |when, text| Some(argument(when, text))),
     }
 }
 
 pub(super) fn files() -> Result<Files, Error> {
     let mut templates: BTreeMap<Part, String> = BTreeMap::new();
-    for entry in entries(&Template)? {
+    for entry in entries(&placeholders())? {
         // Helm creates the namespace.
         if entry.part != Part::Namespace {
             let text = templates.entry(entry.part).or_default();

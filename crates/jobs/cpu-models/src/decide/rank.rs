@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use api::cpu::Bias;
 
-use super::reason::RuledOut;
+use super::reason::ModelRejection;
 use crate::policy::Policy;
 use crate::table::{Model, Vendor};
 
@@ -12,7 +12,7 @@ use crate::table::{Model, Vendor};
 #[derive(Debug, Clone)]
 pub(crate) struct ModelAssessment {
     pub(crate) model: Option<Model>,
-    pub(super) ruled_out: Option<RuledOut>,
+    pub(super) ruled_out: Option<ModelRejection>,
 }
 
 impl ModelAssessment {
@@ -42,16 +42,16 @@ pub(super) type Rank<'n> = (
 pub(super) fn assess(policy: &Policy, name: &str) -> ModelAssessment {
     let model = policy.model(name);
     let ruled_out = if policy.excludes(name) {
-        Some(RuledOut::Excluded)
+        Some(ModelRejection::Excluded)
     } else if policy.obsolete.contains(name) {
-        Some(RuledOut::Obsolete)
+        Some(ModelRejection::Obsolete)
     } else {
         match &model {
-            None => Some(RuledOut::Unknown),
-            Some(Model { year: None, .. }) => Some(RuledOut::Generic),
+            None => Some(ModelRejection::Unknown),
+            Some(Model { year: None, .. }) => Some(ModelRejection::Generic),
             Some(Model {
                 year: Some(year), ..
-            }) => (*year < policy.minimal_launch_year).then_some(RuledOut::TooOld {
+            }) => (*year < policy.minimal_launch_year).then_some(ModelRejection::TooOld {
                 year: *year,
                 minimum: policy.minimal_launch_year,
             }),

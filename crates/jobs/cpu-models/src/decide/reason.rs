@@ -92,7 +92,7 @@ impl Fallback {
     tag = "reason",
     rename_all_fields = "camelCase"
 )]
-pub enum RuledOut {
+pub enum ModelRejection {
     /// `spec.excludedModels` of the policy lists it.
     #[error("the policy excludes it")]
     Excluded,

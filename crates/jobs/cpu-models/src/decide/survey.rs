@@ -8,8 +8,8 @@ use api::cpu::ForeignVendors;
 use fixedbitset::FixedBitSet;
 
 use super::rank::{ModelAssessment, Rank, assess, rank};
-use super::reason::{Fallback, RuledOut};
-use super::{Candidate, Decision, ModelVerdict, Refused};
+use super::reason::{Fallback, ModelRejection};
+use super::{Candidate, Decision, ModelVerdict, RejectedModel};
 use crate::demand::Demand;
 use crate::groups::GroupModel;
 use crate::index::node::NodeVendor;
@@ -186,7 +186,7 @@ impl<'a> Survey<'a> {
             };
             match self.assess_at(place, id) {
                 Ok(supporters) => candidates.push((label.model_name(), id, supporters)),
-                Err(reason) => decision.ruled_out.push(Refused {
+                Err(reason) => decision.ruled_out.push(RejectedModel {
                     model: label.model_name().to_owned(),
                     reason,
                 }),
@@ -196,9 +196,9 @@ impl<'a> Survey<'a> {
             if let Some(model) = key.strip_prefix(MODEL_LABEL)
                 && value != TRUE
             {
-                decision.ruled_out.push(Refused {
+                decision.ruled_out.push(RejectedModel {
                     model: model.to_owned(),
-                    reason: RuledOut::NotTrue {
+                    reason: ModelRejection::NotTrue {
                         value: value.to_owned(),
                     },
                 });
@@ -227,7 +227,7 @@ impl<'a> Survey<'a> {
         let mut widest: Option<(u32, Reverse<&str>)> = None;
         for &id in &*place.node.models {
             if let Some(label) = self.index.model(id)
-                && let Err(RuledOut::TooFewSupporters { supporters, .. }) =
+                && let Err(ModelRejection::TooFewSupporters { supporters, .. }) =
                     self.assess_at(place, id)
             {
                 widest = widest.max(Some((supporters, Reverse(label.model_name()))));
@@ -333,7 +333,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Whether the policy admits a model on nodes of a vendor, whatever the number of supporters.
-    fn admits(&mut self, vendor: &Vendor, id: ModelId) -> Result<(), RuledOut> {
+    fn admits(&mut self, vendor: &Vendor, id: ModelId) -> Result<(), ModelRejection> {
         let policy = self.policy;
         let assessment = self.assessment(id);
         if let Some(reason) = &assessment.ruled_out {
@@ -345,7 +345,7 @@ impl<'a> Survey<'a> {
             .and_then(|model| model.vendor.as_ref());
         match model_vendor.filter(|model_vendor| *model_vendor != vendor) {
             Some(model_vendor) if policy.foreign == ForeignVendors::Exclude => {
-                Err(RuledOut::ForeignVendor {
+                Err(ModelRejection::ForeignVendor {
                     vendor: model_vendor.clone(),
                 })
             }
@@ -354,11 +354,11 @@ impl<'a> Survey<'a> {
     }
 
     /// How many nodes support a model that may be chosen; or the rule that it fails.
-    fn assess_at(&mut self, place: &NodeContext<'a>, id: ModelId) -> Result<u32, RuledOut> {
+    fn assess_at(&mut self, place: &NodeContext<'a>, id: ModelId) -> Result<u32, ModelRejection> {
         self.admits(place.vendor, id)?;
         let supporters = self.supporters(place, id);
         if supporters < place.needed.nodes {
-            return Err(RuledOut::TooFewSupporters {
+            return Err(ModelRejection::TooFewSupporters {
                 supporters,
                 needed: place.needed.nodes,
             });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::{Explanation, Gain, Margin};
-use crate::decide::{ModelVerdict, RuledOut};
+use crate::decide::{ModelRejection, ModelVerdict};
 
 /// Longer lists of names end in `and N more`.
 const MAX_LISTED_NAMES: usize = 8;
@@ -57,7 +57,7 @@ impl Explanation {
         let mut few: Vec<&_> = Vec::new();
         let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for refused in &self.decision.ruled_out {
-            if matches!(refused.reason, RuledOut::TooFewSupporters { .. }) {
+            if matches!(refused.reason, ModelRejection::TooFewSupporters { .. }) {
                 few.push(refused);
             } else {
                 let reason = others.entry(refused.reason.to_string()).or_default();

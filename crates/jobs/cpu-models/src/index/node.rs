@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use api::node;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use crate::names::{ARCHITECTURE_LABEL, HOST_MODEL_LABEL, TRUE, VENDOR_LABEL};
+use crate::names::{HOST_MODEL_LABEL, TRUE, VENDOR_LABEL};
 use crate::table::{self, Vendor};
 
 /// What the index reads of a node.
@@ -29,20 +30,15 @@ impl NodeInputs {
     pub fn from_node(node: &Node) -> Self {
         let labels = node.metadata.labels.clone().unwrap_or_default();
         let spec = node.spec.as_ref();
-        let status = node.status.as_ref();
-        let ready = status
-            .and_then(|status| status.conditions.as_ref())
-            .and_then(|all| all.iter().find(|condition| condition.type_ == "Ready"))
-            .is_none_or(|condition| condition.status == "True");
         Self {
             name: node.metadata.name.clone().unwrap_or_default(),
             labels,
-            unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
-            ready,
+            unschedulable: node::is_cordoned(node),
+            ready: node::ready(node).unwrap_or(true),
             taints: spec
                 .and_then(|spec| spec.taints.clone())
                 .unwrap_or_default(),
-            architecture: architecture_of(node).map(str::to_owned),
+            architecture: node::architecture(node).map(str::to_owned),
         }
     }
 
@@ -51,23 +47,6 @@ impl NodeInputs {
         let labels = self.labels.iter();
         NodeVendor::of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str())))
     }
-}
-
-/// The architecture of a node as GOARCH spells it: `status.nodeInfo.architecture`, else the label
-/// `kubernetes.io/arch`.
-pub fn architecture_of(node: &Node) -> Option<&str> {
-    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
-    let reported = info.map(|info| info.architecture.as_str());
-    let labelled = || {
-        Some(
-            node.metadata
-                .labels
-                .as_ref()?
-                .get(ARCHITECTURE_LABEL)?
-                .as_str(),
-        )
-    };
-    reported.filter(|name| !name.is_empty()).or_else(labelled)
 }
 
 /// The host model of a node.

@@ -80,3 +80,18 @@ fn choice_is_read_from_annotation_or_status() {
         assert_eq!(is_ours(&copied), model == "best-match-model");
     }
 }
+
+#[rstest]
+#[case::before_registration("Running", false, Repair::AwaitWebhook)]
+#[case::handed_over("Scheduled", true, Repair::Rewrite)]
+#[case::running("Running", true, Repair::Rewrite)]
+#[case::not_scheduled("Scheduling", true, Repair::DeleteLaunchers)]
+fn repair_depends_on_the_phase_and_the_webhook(
+    #[case] phase: &str,
+    #[case] registered: bool,
+    #[case] repair: Repair,
+) {
+    let mut instance = instance(json!({}));
+    instance.status.get_or_insert_default().phase = Some(phase.to_owned());
+    assert_eq!(Repair::of(&instance, registered), repair);
+}

@@ -8,8 +8,8 @@ use crate::index::node::NodeInputs;
 use crate::names::{FEATURE_LABEL, HOST_MODEL_FEATURE_LABEL, MIGRATION_LABEL, SCHEDULABLE_LABEL};
 use crate::test_values::{hosted, identical_nodes, index, labelled, machine, node};
 
-fn running(node: &str, recorded: &str) -> Running {
-    Running {
+fn running(node: &str, recorded: &str) -> RunningVm {
+    RunningVm {
         machine: machine(json!({})),
         node: node.to_owned(),
         recorded: Some(recorded.to_owned()),
@@ -17,7 +17,7 @@ fn running(node: &str, recorded: &str) -> Running {
     }
 }
 
-fn reviewed(index: &Index, running: &Running) -> Review {
+fn reviewed(index: &Index, running: &RunningVm) -> Review {
     review(index, &Policy::default(), running)
 }
 

@@ -6,10 +6,10 @@ use super::*;
 use crate::machine::Requested;
 use crate::test_values::{identical_nodes, index, machine, node};
 
-fn running(name: &str, node: &str, recorded: &str) -> Running {
+fn running(name: &str, node: &str, recorded: &str) -> RunningVm {
     let mut machine = machine(json!({}));
     name.clone_into(&mut machine.name);
-    Running {
+    RunningVm {
         machine,
         node: node.to_owned(),
         recorded: Some(recorded.to_owned()),
@@ -38,7 +38,7 @@ fn removed_node_strands_or_moves_vms() {
         running("goes", "rome1", "EPYC-Rome"),
         running("old", "naples0", "EPYC"),
     ];
-    let view = |index| World {
+    let view = |index| Scenario {
         index,
         policy: &policy,
     };
@@ -79,7 +79,7 @@ fn added_node_makes_vms_stale_and_frees_stranded_ones() {
         running("stranded", "rome0", "EPYC-Rome"),
         running("old", "rome0", "EPYC"),
     ];
-    let view = |index| World {
+    let view = |index| Scenario {
         index,
         policy: &policy,
     };
@@ -105,7 +105,7 @@ fn policy_change_is_compared() {
     let mut named = running("named", "a0", "EPYC");
     named.machine.requested = Requested::Named("EPYC".to_owned());
     let machines = [running("vm", "a0", "EPYC"), named];
-    let view = |policy| World {
+    let view = |policy| Scenario {
         index: &index,
         policy,
     };

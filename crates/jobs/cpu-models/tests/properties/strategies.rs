@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cpu_models::demand::{Demand, Parts};
+use cpu_models::demand::{Demand, DemandInputs};
 use cpu_models::names::{
     FEATURE_LABEL, HOST_MODEL_FEATURE_LABEL, HOST_MODEL_LABEL, MIGRATION_LABEL, MODEL_LABEL,
     SCHEDULABLE_LABEL, VENDOR_LABEL,
@@ -209,7 +209,7 @@ fn demand_of(wish: &Wish) -> Demand {
         .map(|required| serde_json::from_value(required.clone()).unwrap_or_default());
     let tolerations = Value::from(wish.tolerations.clone());
     let tolerations: Vec<_> = serde_json::from_value(tolerations).unwrap_or_default();
-    Demand::new(&Parts {
+    Demand::new(&DemandInputs {
         node_selector: selector.as_ref(),
         required: required.as_ref(),
         tolerations: &tolerations,

@@ -25,9 +25,16 @@ fn nodes(texts: &[&str]) -> Vec<Value> {
     texts.map(|(index, text)| node(index, text)).collect()
 }
 
+fn read(nodes: Vec<Value>) -> Vec<Arc<Node>> {
+    let nodes = nodes.into_iter();
+    nodes
+        .map(|it| Arc::new(serde_json::from_value(it).unwrap()))
+        .collect()
+}
+
 fn architectures_of(texts: &[&str], placement: Option<&Value>) -> Architectures {
     decide(&ArchitectureInputs {
-        nodes: &nodes(texts),
+        nodes: &read(nodes(texts)),
         placement,
         wanted: Override::default(),
     })
@@ -133,7 +140,22 @@ fn windows_node_is_not_a_workload_node() {
     all[0]["status"]["nodeInfo"]["operatingSystem"] = json!("windows");
     all[1]["status"]["nodeInfo"]["operatingSystem"] = json!("linux");
     let found = decide(&ArchitectureInputs {
-        nodes: &all,
+        nodes: &read(all),
+        placement: None,
+        wanted: Override::default(),
+    });
+    assert_eq!(found.workload, counts(&[("arm64", 1)]));
+}
+
+#[test]
+fn node_without_node_info_counts_by_its_labels() {
+    let mut all = nodes(&[
+        "worker+kubernetes.io/arch=arm64 ",
+        "worker+kubernetes.io/arch=arm64 ",
+    ]);
+    all[1]["metadata"]["labels"]["kubernetes.io/os"] = json!("windows");
+    let found = decide(&ArchitectureInputs {
+        nodes: &read(all),
         placement: None,
         wanted: Override::default(),
     });
@@ -150,9 +172,13 @@ fn master_label_counts_as_control_plane() {
 
 #[test]
 fn malformed_nodes_are_ignored() {
-    let all = [json!(null), json!([1]), json!({ "status": 5 })];
+    let all = vec![
+        json!({}),
+        json!({ "status": {} }),
+        json!({ "status": { "nodeInfo": {} } }),
+    ];
     let found = decide(&ArchitectureInputs {
-        nodes: &all,
+        nodes: &read(all),
         placement: Some(&json!("anywhere")),
         wanted: Override::default(),
     });

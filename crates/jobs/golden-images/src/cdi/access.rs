@@ -24,7 +24,7 @@ pub fn service_account(namespace: &str, name: &str) -> SubjectAccessReviewSpec {
 }
 
 /// The alternative sets of permissions; one complete set is enough to clone.
-pub fn rights(of: &Source) -> Vec<Vec<ResourceAttributes>> {
+pub fn permissions(of: &Source) -> Vec<Vec<ResourceAttributes>> {
     let (of, snapshot): (&Named, bool) = match of.which() {
         Some(DataSourceRef::Pvc(of)) => (of, false),
         Some(DataSourceRef::Snapshot(of)) => (of, true),

@@ -34,7 +34,7 @@ pub struct Storage<'a> {
 }
 
 /// The PVC to create for a DataVolume. `from` is the clone source and its size. If that is in
-/// another namespace, the PVC has to be created there as well (`copy::interim`), because storage
+/// another namespace, the PVC has to be created there as well (`clone::interim`), because storage
 /// clones within a namespace.
 pub fn claim(
     volume: &DataVolume,

@@ -21,10 +21,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use machinery::time::{format_time, parse_time};
 use serde_json::{Value, json};
 
-use super::failure::{Failure, Reason, Trouble};
+use super::failure::{Failure, Reason, RetryState};
 use super::origin::architecture;
-use super::poll::{self, PollResult, When};
-use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
+use super::poll::{self, NextPoll, PollResult};
+use crate::action::{Action, Kind, MetadataValues, label, metadata_patch, name_of, named};
 use crate::conditions::{self, ConditionUpdate, whole};
 use crate::policy::Policy;
 
@@ -114,7 +114,7 @@ pub struct Decision {
     /// Whether it differs from the current one.
     pub status_changed: bool,
     /// When to poll the source.
-    pub poll: When,
+    pub poll: NextPoll,
     /// The current failure, if any.
     pub failure: Option<Failure>,
     /// The events to emit; only changes produce one.
@@ -179,7 +179,7 @@ pub fn decide(facts: &CronInputs<'_>) -> Decision {
     };
     if cron.metadata.deletion_timestamp.is_some() {
         let finished = collect::clean_up(&mut draft);
-        return draft.finish(When::Never, finished, None);
+        return draft.finish(NextPoll::Never, finished, None);
     }
     if let Some(rival) = facts.rival {
         let source = &cron.spec.managed_data_source;
@@ -193,7 +193,7 @@ pub fn decide(facts: &CronInputs<'_>) -> Decision {
                 message,
             });
         }
-        return draft.finish(When::Never, false, None);
+        return draft.finish(NextPoll::Never, false, None);
     }
     draft.record_poll();
     let mut poll = draft.next_poll();
@@ -202,7 +202,7 @@ pub fn decide(facts: &CronInputs<'_>) -> Decision {
     if draft.failure.as_ref().map(|it| it.reason) == Some(Reason::NotAuthorized) {
         // RBAC changes produce no watch event for this object.
         let again = facts.now.checked_add(PERMISSION_RECHECK_DELAY);
-        poll = poll.or(again.map_or(When::Never, When::At));
+        poll = poll.or(again.map_or(NextPoll::Never, NextPoll::At));
     }
     let outdated = !draft
         .status
@@ -223,7 +223,7 @@ impl<'a> Draft<'a> {
         text.filter(|text| !text.is_empty())
     }
 
-    fn set(&mut self, wanted: Wanted<'_>) {
+    fn set(&mut self, wanted: MetadataValues<'_>) {
         for (name, value) in wanted {
             match value {
                 Some(value) => self.annotations.insert(name.to_owned(), value),
@@ -232,18 +232,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The message of an earlier failure, without the time of its next try.
+    /// The message of an earlier failure for this reason. It is kept in an annotation: a new leader has not seen the
+    /// failure itself, and the condition's message also contains the time of the next try.
     fn previous_message(&self, reason: Reason) -> Option<&str> {
         let known = conditions::get(&self.status.conditions, "UpToDate")?;
-        if known.reason.as_deref() != Some(reason.as_str()) {
-            return None;
-        }
-        let message = known.message.as_deref()?;
-        Some(
-            message
-                .rsplit_once(NEXT_TRY_SEPARATOR)
-                .map_or(message, |(start, _)| start),
-        )
+        let message = self.annotation(names::FAILURE_MESSAGE);
+        message.filter(|_| known.reason.as_deref() == Some(reason.as_str()))
     }
 
     fn set_condition(&mut self, kind: &'static str, status: bool, reason: &str, message: &str) {
@@ -255,7 +249,7 @@ impl<'a> Draft<'a> {
     fn fail(&mut self, failure: Failure, next: Option<Timestamp>) {
         let mut message = failure.message.clone();
         if let Some(next) = next {
-            message = format!("{message}{NEXT_TRY_SEPARATOR}{}", format_time(next));
+            message = format!("{message}; next try at {}", format_time(next));
         }
         let reason = failure.reason.as_str();
         let is_new_reason = self.facts.cron.status.as_ref().is_none_or(|status| {
@@ -286,7 +280,7 @@ impl<'a> Draft<'a> {
             return;
         }
         self.status.last_execution_timestamp = Some(Time(at));
-        let mut wanted: Wanted<'_> = BTreeMap::new();
+        let mut wanted: MetadataValues<'_> = BTreeMap::new();
         wanted.insert(annotations::LAST_CRON_TIME, Some(format_time(at)));
         let trouble = match &polled.answer {
             Ok(found) => {
@@ -302,12 +296,12 @@ impl<'a> Draft<'a> {
                 None
             }
             Err(failure) => {
-                let before = Trouble::read(&self.facts.cron.metadata);
+                let before = RetryState::read(&self.facts.cron.metadata);
                 let retry = &self.facts.policy.retry;
-                Some(Trouble::after(before, failure.reason, at, retry))
+                Some(RetryState::after(before, failure.reason, at, retry))
             }
         };
-        wanted.extend(Trouble::annotations(trouble.as_ref()));
+        wanted.extend(RetryState::annotations(trouble.as_ref()));
         self.set(wanted);
     }
 
@@ -317,17 +311,17 @@ impl<'a> Draft<'a> {
     }
 
     /// The failures in a row, including this decision's.
-    fn trouble(&self) -> Option<Trouble> {
-        Trouble::read(&ObjectMeta {
+    fn trouble(&self) -> Option<RetryState> {
+        RetryState::read(&ObjectMeta {
             annotations: Some(self.annotations.clone()),
             ..ObjectMeta::default()
         })
     }
 
-    fn next_poll(&self) -> When {
+    fn next_poll(&self) -> NextPoll {
         if import::no_node(self).is_some() {
             // No node could pull.
-            return When::Never;
+            return NextPoll::Never;
         }
         let spec = &self.facts.cron.spec;
         let policy = self.facts.policy;
@@ -342,11 +336,11 @@ impl<'a> Draft<'a> {
         match self.trouble() {
             // A failed poll is repeated before the schedule is due, but not before its backoff is
             // over.
-            Some(trouble) if scheduled != When::Never => {
+            Some(trouble) if scheduled != NextPoll::Never => {
                 if trouble.next <= self.facts.now {
-                    When::Now
+                    NextPoll::Now
                 } else {
-                    When::At(trouble.next)
+                    NextPoll::At(trouble.next)
                 }
             }
             _ => scheduled,
@@ -355,15 +349,15 @@ impl<'a> Draft<'a> {
 
     /// A poll requested through the annotation by which CDI postpones polls: it counts like a
     /// scheduled one, ignores the backoff, and is done when the source was polled since.
-    fn requested_poll(&self) -> Option<When> {
+    fn requested_poll(&self) -> Option<NextPoll> {
         let at = parse_time(self.annotation(annotations::NEXT_CRON_TIME)?).ok()?;
         if self.last_poll().is_some_and(|last| last >= at) {
             return None;
         }
         Some(if at <= self.facts.now {
-            When::Now
+            NextPoll::Now
         } else {
-            When::At(at)
+            NextPoll::At(at)
         })
     }
 
@@ -389,13 +383,18 @@ impl<'a> Draft<'a> {
 
     /// Patches the annotations of the DataImportCron, if they differ.
     fn annotate(&mut self) {
+        let message = self.failure.as_ref().map(|it| it.message.clone());
+        self.set([(names::FAILURE_MESSAGE, message)].into());
         let live = self.facts.cron.metadata.annotations.clone();
         let live = live.unwrap_or_default();
-        let mut wanted: Wanted<'_> = live.keys().map(|name| (name.as_str(), None)).collect();
+        let mut wanted: MetadataValues<'_> =
+            live.keys().map(|name| (name.as_str(), None)).collect();
         for (name, value) in &self.annotations {
             wanted.insert(name, Some(value.clone()));
         }
-        if let Some(patch) = metadata_patch(&self.facts.cron.metadata, &Wanted::new(), &wanted) {
+        if let Some(patch) =
+            metadata_patch(&self.facts.cron.metadata, &MetadataValues::new(), &wanted)
+        {
             self.patch(
                 Kind::DataImportCron,
                 self.name,
@@ -453,7 +452,7 @@ impl<'a> Draft<'a> {
             .find(|it| it.metadata.name.as_deref() == Some(name))
     }
 
-    fn finish(self, poll: When, finished: bool, outdated: Option<Outdated>) -> Decision {
+    fn finish(self, poll: NextPoll, finished: bool, outdated: Option<Outdated>) -> Decision {
         let before = self.facts.cron.status.clone().unwrap_or_default();
         Decision {
             status_changed: self.status != before,
@@ -473,10 +472,6 @@ const ALREADY_MANAGED: &str = "ErrDataSourceAlreadyManaged";
 
 /// Delay before a denied permission is checked again.
 const PERMISSION_RECHECK_DELAY: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
-
-/// Separates the message of a failure from the time of the next try;
-/// [`Draft::previous_message`] splits there.
-const NEXT_TRY_SEPARATOR: &str = "; next try at ";
 
 /// CDI's annotation for the pull reference of an image stream.
 const IMAGE_STREAM_REFERENCE: &str = "cdi.kubevirt.io/storage.import.imageStreamDockerRef";

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cron::is_inherited_label;
-use crate::action::{Wanted, metadata_patch, name_of, named};
+use crate::action::{MetadataValues, metadata_patch, name_of, named};
 use crate::conditions::ConditionUpdate;
 
 /// Labels of an object.
@@ -127,17 +127,17 @@ pub fn decide(facts: &DataSourceInputs<'_>) -> Decision {
         verdict.to_string(),
     )
     .put(&mut status.conditions, facts.now);
-    let wanted: Wanted<'_> = if verdict == DataSourceVerdict::Ready && !is_pointer {
+    let wanted: MetadataValues<'_> = if verdict == DataSourceVerdict::Ready && !is_pointer {
         let passed = passed.iter();
         passed
             .filter(|(name, _)| is_copied(name))
             .map(|(name, value)| (name.as_str(), Some(value.clone())))
             .collect()
     } else {
-        Wanted::new()
+        MetadataValues::new()
     };
     Decision {
-        labels: metadata_patch(&own.metadata, &wanted, &Wanted::new()),
+        labels: metadata_patch(&own.metadata, &wanted, &MetadataValues::new()),
         status_changed: status != before || own.status.is_none(),
         verdict,
         status,
@@ -180,14 +180,7 @@ fn inspect_source(
     source: &Source,
     home: &Named,
 ) -> (DataSourceVerdict, Labels) {
-    let at = |name: &Named| {
-        let namespace = if name.namespace.is_empty() {
-            &home.namespace
-        } else {
-            &name.namespace
-        };
-        named(namespace, &name.name)
-    };
+    let at = |name: &Named| name.or_in(&home.namespace);
     match source.which() {
         Some(DataSourceRef::Pvc(name)) => {
             let name = at(name);

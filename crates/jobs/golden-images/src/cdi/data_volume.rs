@@ -11,12 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::cdi::{DataVolume, DataVolumeStatus, labels};
 use api::golden::names;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
 
-use super::failure::{Failure, Reason, Trouble};
-use crate::action::{Wanted, label, metadata_patch};
-use crate::conditions::ConditionUpdate;
+use super::claim::binds_immediately;
+use super::failure::{Failure, Reason, RetryState};
+use crate::action::{Action, Kind, MetadataValues, annotation, label, metadata_patch, name_of};
+use crate::conditions::{self, ConditionUpdate};
 use crate::policy::Policy;
+
+/// The condition with the state of the importer.
+const RUNNING: &str = "Running";
 
 /// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +52,31 @@ pub enum Claim {
     Pending,
     /// It is bound.
     Bound,
+}
+
+impl Claim {
+    /// The state of a PVC with its storage class. A PVC `beside` the original of a clone has no consumer.
+    pub fn of(
+        volume: &DataVolume,
+        claim: Option<&PersistentVolumeClaim>,
+        class: Option<&StorageClass>,
+        beside: bool,
+    ) -> Self {
+        let Some(claim) = claim else {
+            return Self::Missing;
+        };
+        let status = claim.status.as_ref();
+        if status.and_then(|it| it.phase.as_deref()) == Some("Bound") {
+            return Self::Bound;
+        }
+        let mode = class.and_then(|it| it.volume_binding_mode.as_deref());
+        let waits = mode == Some("WaitForFirstConsumer");
+        if waits && (beside || !binds_immediately(volume)) {
+            Self::WaitsForConsumer
+        } else {
+            Self::Pending
+        }
+    }
 }
 
 /// An importer: a pod, or a task of this process.
@@ -85,7 +116,7 @@ pub struct Report {
 
 /// What the controller has to do about the importer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Run {
+pub enum ImporterAction {
     /// Nothing.
     Nothing,
     /// Create the PVC first.
@@ -107,7 +138,7 @@ pub enum Run {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// What to do about the importer.
-    pub run: Run,
+    pub run: ImporterAction,
     /// The desired status.
     pub status: DataVolumeStatus,
     /// Whether it differs from the current one.
@@ -123,11 +154,11 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     let volume = facts.volume;
     let before = volume.status.clone().unwrap_or_default();
     let mut status = before.clone();
-    let known = Trouble::read(&volume.metadata);
+    let known = RetryState::read(&volume.metadata);
     let mut trouble = known;
     let mut report = None;
     let mut phase = "Pending";
-    let mut running = ConditionUpdate::new("Running", false, "Pending", "");
+    let mut running = ConditionUpdate::new(RUNNING, false, "Pending", "");
     let bound = facts.claim == Claim::Bound;
     let attempt = known.map_or(0, |it| it.failures).saturating_add(1);
 
@@ -136,17 +167,19 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     {
         // Both phases are final.
         return Decision {
-            run: facts.importer.map_or(Run::Nothing, |_| Run::Remove),
+            run: facts
+                .importer
+                .map_or(ImporterAction::Nothing, |_| ImporterAction::Remove),
             status,
             status_changed: false,
             patch: None,
             claim: None,
         };
     } else if facts.claim == Claim::Missing {
-        Run::MakeClaim
+        ImporterAction::MakeClaim
     } else if facts.claim == Claim::WaitsForConsumer {
         phase = "WaitForFirstConsumer";
-        Run::Nothing
+        ImporterAction::Nothing
     } else {
         phase = "ImportScheduled";
         match facts.importer {
@@ -154,36 +187,36 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
             Some(importer) => match &importer.state {
                 State::Scheduled => {
                     running =
-                        ConditionUpdate::new("Running", false, "Pending", "Importer is scheduled");
-                    Run::Nothing
+                        ConditionUpdate::new(RUNNING, false, "Pending", "Importer is scheduled");
+                    ImporterAction::Nothing
                 }
                 State::Unschedulable(message) => {
                     let failure = unschedulable(facts, message);
                     running = ConditionUpdate::new(
-                        "Running",
+                        RUNNING,
                         false,
                         failure.reason.as_str(),
                         failure.message,
                     );
-                    Run::Nothing
+                    ImporterAction::Nothing
                 }
                 State::Running(progress) => {
                     phase = "ImportInProgress";
-                    running = ConditionUpdate::new("Running", true, "Pod is running", "");
+                    running = ConditionUpdate::new(RUNNING, true, "Pod is running", "");
                     if let Some(parts) = progress {
                         status.progress = Some(percent(*parts));
                     }
-                    Run::Nothing
+                    ImporterAction::Nothing
                 }
                 State::Failed(failure) => {
                     // An attempt is counted once, however often it is reconciled.
                     if known.is_none_or(|it| it.failures < importer.attempt) {
                         let retry = &facts.policy.retry;
-                        trouble = Some(Trouble::after(known, failure.reason, facts.now, retry));
+                        trouble = Some(RetryState::after(known, failure.reason, facts.now, retry));
                         status.restart_count = i32::try_from(importer.attempt).ok();
                     }
                     running = ConditionUpdate::new(
-                        "Running",
+                        RUNNING,
                         false,
                         failure.reason.as_str(),
                         failure.message.clone(),
@@ -191,16 +224,15 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
                     if is_final(facts, failure) {
                         phase = "Failed";
                     }
-                    Run::Remove
+                    ImporterAction::Remove
                 }
                 State::Succeeded(found) => {
                     phase = "Succeeded";
-                    running =
-                        ConditionUpdate::new("Running", false, "Completed", "Import Complete");
+                    running = ConditionUpdate::new(RUNNING, false, "Completed", "Import Complete");
                     status.progress = Some("100.0%".to_owned());
                     trouble = None;
                     report = Some(found.clone());
-                    Run::Remove
+                    ImporterAction::Remove
                 }
             },
         }
@@ -217,9 +249,9 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     let bound_reason = if bound { "Bound" } else { "Pending" };
     ConditionUpdate::new("Bound", bound, bound_reason, "").put(&mut status.conditions, facts.now);
 
-    let mut wanted: Wanted<'_> = Wanted::new();
+    let mut wanted: MetadataValues<'_> = MetadataValues::new();
     if trouble != known {
-        wanted.extend(Trouble::annotations(trouble.as_ref()));
+        wanted.extend(RetryState::annotations(trouble.as_ref()));
     }
     if let Some(found) = &report {
         wanted.insert(names::CONTENT, found.content.clone());
@@ -235,7 +267,7 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
         run,
         status_changed: status != before,
         status,
-        patch: metadata_patch(&volume.metadata, &Wanted::new(), &wanted),
+        patch: metadata_patch(&volume.metadata, &MetadataValues::new(), &wanted),
         claim: report,
     }
 }
@@ -243,35 +275,35 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
 /// Whether the importer is started now, later, or not at all.
 fn start(
     facts: &ImportInputs<'_>,
-    known: Option<Trouble>,
+    known: Option<RetryState>,
     attempt: u32,
     running: &mut ConditionUpdate,
-) -> Run {
+) -> ImporterAction {
     let node = node_of(facts.volume);
     if let Some(architecture) = &node
         && !facts.nodes.contains(architecture)
     {
         *running = ConditionUpdate::new(
-            "Running",
+            RUNNING,
             false,
             Reason::NoMatchingNode.as_str(),
             format!("no node has kubernetes.io/arch={architecture}"),
         );
-        return Run::Nothing;
+        return ImporterAction::Nothing;
     }
     if let Some(trouble) = known {
         let status = facts.volume.status.as_ref();
-        let previous = status.and_then(|it| crate::conditions::get(&it.conditions, "Running"));
+        let previous = status.and_then(|it| conditions::get(&it.conditions, RUNNING));
         let message = previous
             .filter(|it| it.reason.as_deref() == Some(trouble.reason.as_str()))
             .and_then(|it| it.message.clone())
             .unwrap_or_else(|| "import failed".to_owned());
-        *running = ConditionUpdate::new("Running", false, trouble.reason.as_str(), message);
+        *running = ConditionUpdate::new(RUNNING, false, trouble.reason.as_str(), message);
         if trouble.next > facts.now {
-            return Run::Wait(trouble.next);
+            return ImporterAction::Wait(trouble.next);
         }
     }
-    Run::Start { attempt, node }
+    ImporterAction::Start { attempt, node }
 }
 
 /// The architecture that the node must have, if a node pulls.
@@ -313,4 +345,57 @@ fn is_final(facts: &ImportInputs<'_>, failure: &Failure) -> bool {
 fn percent(parts: u16) -> String {
     let parts = parts.min(10_000);
     format!("{}.{:02}%", parts / 100, parts % 100)
+}
+
+/// Whether a failed attempt has not been counted yet.
+pub fn is_new_failure(volume: &DataVolume, attempt: u32) -> bool {
+    RetryState::read(&volume.metadata).is_none_or(|it| it.failures < attempt)
+}
+
+/// Reports in the condition `Running` why the claim cannot be created; an unchanged reason keeps its transition time.
+pub fn set_running_condition(
+    volume: &DataVolume,
+    status: &mut DataVolumeStatus,
+    failure: &Failure,
+    now: Timestamp,
+) {
+    let before = volume.status.as_ref();
+    let before = before.and_then(|it| conditions::get(&it.conditions, RUNNING));
+    status.conditions.retain(|it| it.kind != RUNNING);
+    status.conditions.extend(before.cloned());
+    let (reason, message) = (failure.reason.as_str(), failure.message.clone());
+    ConditionUpdate::new(RUNNING, false, reason, message).put(&mut status.conditions, now);
+    status
+        .conditions
+        .sort_by(|one, other| one.kind.cmp(&other.kind));
+}
+
+/// Patch that records the result of the import on the claim; existing values stay.
+pub fn describe_claim(claim: &PersistentVolumeClaim, found: &Report) -> Option<Action> {
+    let mut labels = MetadataValues::new();
+    for (name, value) in &found.labels {
+        if label(&claim.metadata, name).is_none() {
+            labels.insert(name, Some(value.clone()));
+        }
+    }
+    let mut notes = MetadataValues::new();
+    let sniffed: Vec<String> = found.sniffed.iter().cloned().collect();
+    for (name, value) in [
+        (names::CONTENT, found.content.clone()),
+        (
+            names::SNIFFED,
+            (!sniffed.is_empty()).then(|| sniffed.join(",")),
+        ),
+    ] {
+        if value.is_some() && annotation(&claim.metadata, name).is_none() {
+            notes.insert(name, value);
+        }
+    }
+    let patch = metadata_patch(&claim.metadata, &labels, &notes)?;
+    Some(Action::Patch {
+        kind: Kind::Claim,
+        of: name_of(&claim.metadata),
+        patch,
+        why: "it was imported",
+    })
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use machinery::time::format_time;
 
-use crate::action::{Wanted, annotation};
+use crate::action::{MetadataValues, annotation};
 use crate::conditions::whole;
 use crate::policy::Backoff;
 
@@ -221,7 +221,7 @@ impl Failure {
 
 /// The failures in a row, as recorded in annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trouble {
+pub struct RetryState {
     /// Their number.
     pub failures: u32,
     /// When the next attempt is due.
@@ -230,7 +230,7 @@ pub struct Trouble {
     pub reason: Reason,
 }
 
-impl Trouble {
+impl RetryState {
     /// Reads the annotations of an object.
     pub fn read(meta: &ObjectMeta) -> Option<Self> {
         let failures = annotation(meta, names::FAILURES)?.parse().ok()?;
@@ -255,7 +255,7 @@ impl Trouble {
     }
 
     /// The annotations that record it; `None` removes them.
-    pub fn annotations(trouble: Option<&Self>) -> Wanted<'static> {
+    pub fn annotations(trouble: Option<&Self>) -> MetadataValues<'static> {
         [
             (names::FAILURES, trouble.map(|it| it.failures.to_string())),
             (names::NEXT_RETRY, trouble.map(|it| format_time(it.next))),

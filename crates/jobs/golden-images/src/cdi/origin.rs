@@ -6,14 +6,14 @@ mod tests;
 use api::cdi::{DataVolume, DataVolumeSource, RegistrySource, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::poll::Question;
+use super::poll::PollQuery;
 use crate::action::label;
 
 /// The source of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The address to fetch from, with credentials.
-    pub question: Question,
+    pub question: PollQuery,
     /// The architecture, if one is requested.
     pub architecture: Option<String>,
     /// The image reference for the container runtime, if the node pulls instead of the importer.
@@ -29,7 +29,7 @@ impl Origin {
         let requested = architecture(&volume.metadata, source);
         let registry = source.registry.as_ref();
         Some(Self {
-            question: Question::of(namespace, source)?,
+            question: PollQuery::of(namespace, source)?,
             architecture: requested.map(str::to_owned),
             by_node: registry
                 .and_then(RegistrySource::pulled_by_node)

@@ -20,11 +20,11 @@ use sha2::{Digest as _, Sha256};
 use super::failure::{Failure, Reason};
 use crate::action::name_of;
 use crate::names::fnv1a_64;
-pub use method::{Stream, Way, elsewhere, not_allowed, of_claim, way};
+pub use method::{PollMethod, Stream, elsewhere, not_allowed, of_claim, way};
 
 /// A poll request: the address and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Question {
+pub struct PollQuery {
     /// The namespace of the secret and the config map.
     pub namespace: String,
     /// The URL of the image or file.
@@ -48,7 +48,7 @@ pub struct Web {
     pub secret_headers: Vec<String>,
 }
 
-impl Question {
+impl PollQuery {
     /// The request for a source; `None` for image streams, PVCs and others.
     pub fn of(namespace: &str, source: &DataVolumeSource) -> Option<Self> {
         let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -79,8 +79,8 @@ impl Question {
 /// The requests of all DataImportCrons that need one, each with the DataImportCrons that share it.
 pub fn questions<'a>(
     crons: impl IntoIterator<Item = &'a DataImportCron>,
-) -> BTreeMap<Question, Vec<Named>> {
-    let mut all: BTreeMap<Question, Vec<Named>> = BTreeMap::new();
+) -> BTreeMap<PollQuery, Vec<Named>> {
+    let mut all: BTreeMap<PollQuery, Vec<Named>> = BTreeMap::new();
     for cron in crons {
         if let Some(question) = question(cron) {
             all.entry(question)
@@ -92,9 +92,9 @@ pub fn questions<'a>(
 }
 
 /// The request of a DataImportCron; `None` for image streams and PVCs.
-pub fn question(cron: &DataImportCron) -> Option<Question> {
+pub fn question(cron: &DataImportCron) -> Option<PollQuery> {
     let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
-    Question::of(namespace, cron.spec.template.spec.source.as_ref()?)
+    PollQuery::of(namespace, cron.spec.template.spec.source.as_ref()?)
 }
 
 /// The answer of a registry for a reference.
@@ -187,7 +187,7 @@ fn digest(text: &str) -> String {
 
 /// The version for a DataImportCron.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct PolledVersion {
     /// The digest to import.
     pub digest: String,
     /// The digest of the index that lists it.
@@ -206,7 +206,7 @@ pub struct PollResult {
     /// When it was polled.
     pub at: Timestamp,
     /// The version, or the failure.
-    pub answer: Result<Found, Failure>,
+    pub answer: Result<PolledVersion, Failure>,
 }
 
 impl Image {
@@ -220,12 +220,12 @@ impl Image {
     }
 
     /// The version for an architecture; without one, the reference itself.
-    pub fn pick(&self, architecture: Option<&str>) -> Result<Found, Failure> {
+    pub fn pick(&self, architecture: Option<&str>) -> Result<PolledVersion, Failure> {
         let architectures: BTreeSet<String> = self.platforms.keys().cloned().collect();
         let listed = || architectures.iter().cloned().collect::<Vec<_>>().join(", ");
         let Some(wanted) = architecture.filter(|name| !name.is_empty()) else {
             let only = self.platforms.values().next().filter(|_| !self.is_index);
-            return Ok(Found {
+            return Ok(PolledVersion {
                 digest: self.digest.clone(),
                 index: None,
                 content: only.and_then(|only| only.content.clone()),
@@ -234,7 +234,7 @@ impl Image {
             });
         };
         match self.platforms.get(wanted) {
-            Some(manifest) => Ok(Found {
+            Some(manifest) => Ok(PolledVersion {
                 digest: manifest.digest.clone(),
                 index: self.is_index.then(|| self.digest.clone()),
                 content: manifest.content.clone(),
@@ -262,7 +262,7 @@ impl Image {
 
 /// When to poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum NextPoll {
     /// Immediately.
     Now,
     /// At this time.
@@ -271,7 +271,7 @@ pub enum When {
     Never,
 }
 
-impl When {
+impl NextPoll {
     /// The earlier of two: a shared request is polled when its first DataImportCron is due.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -291,12 +291,12 @@ pub fn when(
     last: Option<Timestamp>,
     now: Timestamp,
     delay: SignedDuration,
-) -> When {
+) -> NextPoll {
     let Ok(schedule) = Schedule::parse(schedule) else {
-        return When::Never;
+        return NextPoll::Never;
     };
     let Some(last) = last else {
-        return When::Now;
+        return NextPoll::Now;
     };
     // CDI's schedules follow the clock of its pods, which is UTC, unless they name a time zone.
     let zone = schedule
@@ -306,9 +306,9 @@ pub fn when(
     let slot = last.checked_sub(delay).unwrap_or(last);
     let next = schedule.next(slot, &zone);
     match next.and_then(|next| next.checked_add(delay).ok()) {
-        None => When::Never,
-        Some(next) if next <= now => When::Now,
-        Some(next) => When::At(next),
+        None => NextPoll::Never,
+        Some(next) if next <= now => NextPoll::Now,
+        Some(next) => NextPoll::At(next),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::failure::{Failure, Reason};
 use super::pod::{restricted, spec, stuck, unschedulable};
-use super::poll::Found;
+use super::poll::PolledVersion;
 use crate::names::fnv1a;
 
 /// Label of a poller pod: the name of its DataImportCron.
@@ -30,13 +30,13 @@ const UID: usize = 8;
 
 /// The state of a poller pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum PollerState {
     /// It has no result yet.
     Waiting,
     /// It has no result, because it cannot be scheduled.
     Hindered(Failure),
     /// It has a result.
-    Answered(Result<Found, Failure>),
+    Answered(Result<PolledVersion, Failure>),
 }
 
 /// The name of the poller pod of a DataImportCron.
@@ -108,40 +108,40 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
 }
 
 /// The state of a poller pod.
-pub fn read(pod: &Pod) -> Seen {
+pub fn read(pod: &Pod) -> PollerState {
     let status = pod.status.as_ref();
     let containers = status.and_then(|it| it.container_statuses.as_ref());
     let mut containers = containers.into_iter().flatten();
     let pulled = containers.find(|it| it.name == CONTAINER);
     let pulled = pulled.map(|it| it.image_id.as_str());
     if let Some(pulled) = pulled.filter(|it| !it.is_empty()) {
-        return Seen::Answered(digest(pulled));
+        return PollerState::Answered(digest(pulled));
     }
     if let Some(failure) = stuck(pod) {
-        return Seen::Answered(Err(failure));
+        return PollerState::Answered(Err(failure));
     }
     if let Some(detail) = unschedulable(pod) {
         let message = format!("poller pod cannot be scheduled: {detail}");
-        return Seen::Hindered(Failure::new(Reason::Unschedulable, message));
+        return PollerState::Hindered(Failure::new(Reason::Unschedulable, message));
     }
     let phase = status.and_then(|it| it.phase.as_deref());
     if !matches!(phase, Some("Failed" | "Succeeded")) {
-        return Seen::Waiting;
+        return PollerState::Waiting;
     }
     // Evicted, or an init container failed.
     let detail = status.map(|it| [it.reason.as_deref(), it.message.as_deref()]);
     let detail: Vec<&str> = detail.into_iter().flatten().flatten().collect();
     let message = format!("poller pod ended without a result: {}", detail.join(": "));
-    Seen::Answered(Err(Failure::new(Reason::ImportFailed, message)))
+    PollerState::Answered(Err(Failure::new(Reason::ImportFailed, message)))
 }
 
 /// The digest in an imageID: `registry.example/fedora@sha256:...`. Some runtimes report only the
 /// digest of the image configuration, which cannot be pulled.
-fn digest(image: &str) -> Result<Found, Failure> {
+fn digest(image: &str) -> Result<PolledVersion, Failure> {
     match image.rsplit_once('@') {
-        Some((_, digest)) if digest.starts_with("sha256:") => Ok(Found {
+        Some((_, digest)) if digest.starts_with("sha256:") => Ok(PolledVersion {
             digest: digest.to_owned(),
-            ..Found::default()
+            ..PolledVersion::default()
         }),
         _ => Err(Failure::new(
             Reason::InvalidDigest,

@@ -12,8 +12,10 @@ use api::cdi::annotations::IMMEDIATE_BIND;
 use api::hco::{Gate, GateName, Images, MULTI_ARCH, MULTI_ARCH_PROPOSED, Version};
 use api::ssp::{ARCHITECTURES, DataImportCronTemplate, ENABLE};
 
+use serde_json::{Value, json};
+
 use super::merge::set_import_defaults;
-use crate::list::Listed;
+use crate::list::ArchitectureList;
 
 const FIELD: &str = "spec.workloadSources.enableMultiArchBootImageImport";
 
@@ -37,6 +39,33 @@ pub struct Changes {
     pub templates: Option<Vec<DataImportCronTemplate>>,
     /// Admission warnings shown by kubectl.
     pub warnings: Vec<String>,
+}
+
+impl Changes {
+    /// The changed spec of a HyperConverged of this API version.
+    pub fn apply_to(&self, version: Version, spec: &Value) -> Value {
+        let mut spec = spec.clone();
+        let set = |spec: &mut Value, name: &str, value: Value| match version {
+            Version::V1 => spec["workloadSources"][name] = value,
+            Version::V1Beta1 => spec[name] = value,
+        };
+        if let Some(on) = self.field {
+            set(&mut spec, MULTI_ARCH, json!(on));
+        }
+        if let Some(templates) = &self.templates {
+            set(&mut spec, "dataImportCronTemplates", json!(templates));
+        }
+        if self.remove_gates
+            && let Some(gates) = spec["featureGates"].as_array_mut()
+        {
+            let names = [MULTI_ARCH, MULTI_ARCH_PROPOSED];
+            gates.retain(|gate| {
+                let name = gate["name"].as_str().unwrap_or_default();
+                !names.iter().any(|gone| name.eq_ignore_ascii_case(gone))
+            });
+        }
+        spec
+    }
 }
 
 /// Why it is denied. Upstream's messages where upstream has the rule.
@@ -180,7 +209,7 @@ fn templates(images: &Images, changes: &mut Changes) -> Result<(), Denial> {
 /// Warnings about a list of architectures. Upstream does not warn, and drops unknown or untrimmed
 /// entries silently.
 fn listed(name: &str, text: &str) -> Vec<String> {
-    let listed = Listed::parse(text);
+    let listed = ArchitectureList::parse(text);
     let mut warnings = Vec::new();
     if !listed.unknown.is_empty() {
         warnings.push(format!(

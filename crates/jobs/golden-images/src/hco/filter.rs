@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::merge::Merged;
 use super::{HcoInputs, Problem, Switch};
 use crate::conditions::ConditionUpdate;
-use crate::list::Listed;
+use crate::list::ArchitectureList;
 
 /// Condition of a template: set to False if it is not deployed.
 pub const DEPLOYED: &str = "Deployed";
@@ -81,12 +81,9 @@ fn one(
             annotated,
         };
     };
-    let listed = Listed::parse(&original);
-    if written.is_some() && !listed.unknown.is_empty() {
-        problems.push(Problem::UnknownArchitectures {
-            template: name.clone(),
-            architectures: listed.unknown.clone(),
-        });
+    let listed = ArchitectureList::parse(&original);
+    if written.is_some() {
+        problems.extend(listed.unsupported(&name).map(Problem::UnknownArchitectures));
     }
     let present = listed.present(cluster);
     let annotations = template.metadata.annotations.get_or_insert_default();
@@ -123,7 +120,7 @@ fn one(
 
 /// The condition for an annotation that lists other architectures than the image has.
 fn mismatch(
-    listed: &Listed,
+    listed: &ArchitectureList,
     discovered: &BTreeSet<String>,
     cluster: &BTreeSet<&str>,
 ) -> Option<ConditionUpdate> {

@@ -1,11 +1,15 @@
+use std::sync::Arc;
+
 use api::golden::GoldenImagePolicySpec;
 use api::hco::{Gate, GateName};
 use api::ssp::ARCHITECTURES;
+use k8s_openapi::api::core::v1::Node;
 use rstest::rstest;
 
 use super::metrics::{ANNOTATED, ENABLED, SUPPORTED};
 use super::*;
 use crate::architectures;
+use crate::list::UnsupportedArchitectures;
 use crate::policy::Override;
 use crate::test_values::{contains, yaml};
 
@@ -13,22 +17,25 @@ use crate::test_values::{contains, yaml};
 struct HcoFixture {
     images: Images,
     built_in: Vec<DataImportCronTemplate>,
-    nodes: Vec<Value>,
+    nodes: Vec<Arc<Node>>,
     policy: Policy,
     discovered: BTreeMap<String, BTreeSet<String>>,
     ssp: Option<SSP>,
     now: i64,
 }
 
+fn worker(architecture: &str) -> Arc<Node> {
+    let node = json!({
+        "metadata": { "labels": { "node-role.kubernetes.io/worker": "" } },
+        "status": { "nodeInfo": { "architecture": architecture } },
+    });
+    Arc::new(serde_json::from_value(node).unwrap())
+}
+
 impl HcoFixture {
     /// The switch is on, with workers of these architectures.
     fn new(workers: &[&str]) -> Self {
-        let nodes = workers.iter().map(|architecture| {
-            json!({
-                "metadata": { "labels": { "node-role.kubernetes.io/worker": "" } },
-                "status": { "nodeInfo": { "architecture": architecture } },
-            })
-        });
+        let nodes = workers.iter().map(|architecture| worker(architecture));
         Self {
             images: Images {
                 namespace: "kubevirt".to_owned(),
@@ -221,10 +228,7 @@ fn unsupported_template_is_reported_and_not_deployed() {
     assert_eq!(c.status.original_supported_architectures, None);
 
     // With a new node the condition is removed.
-    fixture.nodes.push(json!({
-        "metadata": { "labels": { "node-role.kubernetes.io/worker": "" } },
-        "status": { "nodeInfo": { "architecture": "s390x" } },
-    }));
+    fixture.nodes.push(worker("s390x"));
     let templates = fixture.templates();
     assert_eq!(templates[0].annotation(ARCHITECTURES), Some("s390x"));
     let status = &fixture.images.status;
@@ -242,10 +246,10 @@ fn architecture_list_is_normalised() {
     let decision = fixture.decide();
     assert_eq!(
         decision.problems,
-        [Problem::UnknownArchitectures {
+        [Problem::UnknownArchitectures(UnsupportedArchitectures {
             template: "a".to_owned(),
             architectures: vec!["vax".to_owned()],
-        }]
+        })]
     );
     assert_eq!(
         fixture.templates()[0].annotation(ARCHITECTURES),

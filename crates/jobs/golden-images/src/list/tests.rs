@@ -19,7 +19,7 @@ fn lists_are_normalised(
     #[case] unknown: &[&str],
     #[case] untidy: bool,
 ) {
-    let listed = Listed::parse(text);
+    let listed = ArchitectureList::parse(text);
     assert_eq!(listed.known, known);
     assert_eq!(listed.unknown, unknown);
     assert_eq!(listed.untidy, untidy);
@@ -27,7 +27,7 @@ fn lists_are_normalised(
 
 #[test]
 fn long_list_is_truncated() {
-    let listed = Listed::parse(&"z,".repeat(1_000_000));
+    let listed = ArchitectureList::parse(&"z,".repeat(1_000_000));
     assert_eq!(listed.unknown, ["z"]);
     assert!(listed.untidy);
 }
@@ -36,7 +36,7 @@ fn long_list_is_truncated() {
 fn list_order_is_kept() {
     let cluster = BTreeSet::from(["amd64", "s390x"]);
     assert_eq!(
-        Listed::parse("s390x,arm64,amd64").present(&cluster),
+        ArchitectureList::parse("s390x,arm64,amd64").present(&cluster),
         ["s390x", "amd64"]
     );
 }

@@ -34,30 +34,33 @@ fn variant() -> Variant {
 }
 
 #[rstest]
-#[case::in_use(Wanted::InUse, 'b')]
-#[case::one_back(Wanted::Back(1), 'a')]
-#[case::by_volume(Wanted::Earlier("fedora-a"), 'a')]
-#[case::by_the_beginning(Wanted::Earlier("bbb"), 'b')]
-#[case::with_its_prefix(Wanted::Earlier("sha256:bb"), 'b')]
-fn versions_are_found(#[case] wanted: Wanted<'_>, #[case] expected: char) {
+#[case::in_use(RequestedVersion::InUse, 'b')]
+#[case::one_back(RequestedVersion::Back(1), 'a')]
+#[case::by_volume(RequestedVersion::Earlier("fedora-a"), 'a')]
+#[case::by_the_beginning(RequestedVersion::Earlier("bbb"), 'b')]
+#[case::with_its_prefix(RequestedVersion::Earlier("sha256:bb"), 'b')]
+fn versions_are_found(#[case] wanted: RequestedVersion<'_>, #[case] expected: char) {
     assert_eq!(version(&variant(), wanted), Ok(digest(expected)));
 }
 
 #[rstest]
 #[case::too_far(
-    Wanted::Back(3),
+    RequestedVersion::Back(3),
     "has 2 earlier versions in its history, cannot roll back 3"
 )]
 #[case::no_step(
-    Wanted::Back(0),
+    RequestedVersion::Back(0),
     "has 2 earlier versions in its history, cannot roll back 0"
 )]
-#[case::unknown(Wanted::Earlier("ff"), "known versions: sha256:bbb")]
-#[case::nothing(Wanted::Earlier(""), "has no version \"\"")]
-#[case::ambiguous(Wanted::Earlier("aaaa"), "matches several versions")]
-#[case::no_digest(Wanted::Digest("sha256:abc"), "64 hexadecimal digits")]
-#[case::tag(Wanted::Digest("latest"), "64 hexadecimal digits")]
-fn unknown_version_error_lists_known_ones(#[case] wanted: Wanted<'_>, #[case] part: &str) {
+#[case::unknown(RequestedVersion::Earlier("ff"), "known versions: sha256:bbb")]
+#[case::nothing(RequestedVersion::Earlier(""), "has no version \"\"")]
+#[case::ambiguous(RequestedVersion::Earlier("aaaa"), "matches several versions")]
+#[case::no_digest(RequestedVersion::Digest("sha256:abc"), "64 hexadecimal digits")]
+#[case::tag(RequestedVersion::Digest("latest"), "64 hexadecimal digits")]
+fn unknown_version_error_lists_known_ones(
+    #[case] wanted: RequestedVersion<'_>,
+    #[case] part: &str,
+) {
     let message = version(&variant(), wanted).unwrap_err().to_string();
     assert!(message.contains(part), "{message}");
 }
@@ -68,14 +71,16 @@ fn image_without_version_cannot_be_pinned() {
         data_source: "x".to_owned(),
         ..Variant::default()
     };
-    let message = version(&empty, Wanted::InUse).unwrap_err().to_string();
+    let message = version(&empty, RequestedVersion::InUse)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("--digest"), "{message}");
     // The uid of a cloned PVC is not a digest that a policy can pin.
     let cloned = Variant {
         digest: Some("uid:0123".to_owned()),
         ..empty
     };
-    assert!(version(&cloned, Wanted::InUse).is_err());
+    assert!(version(&cloned, RequestedVersion::InUse).is_err());
 }
 
 #[test]
@@ -119,15 +124,22 @@ fn old_http_version_must_be_kept() {
         url: Some("https://example.com/fedora.qcow2".to_owned()),
         ..variant()
     };
-    let message = version(&file, Wanted::Back(1)).unwrap_err().to_string();
+    let message = version(&file, RequestedVersion::Back(1))
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("no other version is kept"), "{message}");
-    assert_eq!(version(&file, Wanted::InUse), Ok(digest('b')));
+    assert_eq!(version(&file, RequestedVersion::InUse), Ok(digest('b')));
     file.newest = Some(digest('e'));
     let newest = digest('e');
-    assert_eq!(version(&file, Wanted::Digest(&newest)), Ok(digest('e')));
+    assert_eq!(
+        version(&file, RequestedVersion::Digest(&newest)),
+        Ok(digest('e'))
+    );
     file.kept = vec![digest('a')];
-    assert_eq!(version(&file, Wanted::Back(1)), Ok(digest('a')));
-    let message = version(&file, Wanted::Back(2)).unwrap_err().to_string();
+    assert_eq!(version(&file, RequestedVersion::Back(1)), Ok(digest('a')));
+    let message = version(&file, RequestedVersion::Back(2))
+        .unwrap_err()
+        .to_string();
     assert!(
         message.contains(&format!("kept versions: {}", digest('a'))),
         "{message}"

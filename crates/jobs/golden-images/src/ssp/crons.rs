@@ -8,26 +8,26 @@ use api::ssp::ARCHITECTURES;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
+use super::data_sources::{DesiredDataSource, DesiredSource, pointed_to};
 use super::image::Image;
-use super::slots::{DesiredSource, Slot, pointed_to};
 use super::volumes::Labels;
-use super::{Decision, Problem, SspContext, Until, Waiting};
-use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
+use super::{Decision, PostponedUntil, PostponedWrite, Problem, SspContext};
+use crate::action::{Action, Kind, MetadataValues, label, metadata_patch, name_of, named};
 
 /// Plans the writes of DataImportCrons; returns those that are being deleted.
 pub(super) fn apply(
     context: &SspContext<'_>,
     images: &[Image<'_>],
-    slots: &BTreeMap<Named, Slot>,
+    desired: &BTreeMap<Named, DesiredDataSource>,
     decision: &mut Decision,
 ) -> BTreeSet<Named> {
     let mut wanted = BTreeMap::new();
     for image in images {
         for cron in image.imported.values() {
             // A DataSource with a manually created source is not imported over.
-            let slot = slots.get(&named(&image.namespace, &cron.data_source));
+            let data_source = desired.get(&named(&image.namespace, &cron.data_source));
             let managed = matches!(
-                slot.map(|slot| &slot.desired),
+                data_source.map(|data_source| &data_source.source),
                 Some(DesiredSource::Managed(_))
             );
             if managed && let Some(object) = image.cron(context, cron) {
@@ -42,7 +42,7 @@ pub(super) fn apply(
                 object: json!(object),
             }),
             Some(live) if live.metadata.deletion_timestamp.is_some() => {
-                wait(decision, key, Until::Gone);
+                wait(decision, key, PostponedUntil::Gone);
             }
             Some(live) if !context.owns(&live.metadata) => {
                 decision.problems.push(Problem::NotOurs(key.clone()));
@@ -60,7 +60,7 @@ pub(super) fn apply(
         }
         if live.metadata.deletion_timestamp.is_some() {
             gone.insert(key.clone());
-        } else if can_be_deleted(context, slots, key, live, decision) {
+        } else if can_be_deleted(context, desired, key, live, decision) {
             decision.actions.push(Action::Delete {
                 kind: Kind::DataImportCron,
                 of: key.clone(),
@@ -72,8 +72,8 @@ pub(super) fn apply(
     gone
 }
 
-fn wait(decision: &mut Decision, of: &Named, until: Until) {
-    decision.waiting.push(Waiting {
+fn wait(decision: &mut Decision, of: &Named, until: PostponedUntil) {
+    decision.waiting.push(PostponedWrite {
         kind: Kind::DataImportCron,
         of: of.clone(),
         until,
@@ -83,7 +83,7 @@ fn wait(decision: &mut Decision, of: &Named, until: Until) {
 /// Whether a DataImportCron that is no longer needed can be deleted now.
 fn can_be_deleted(
     context: &SspContext<'_>,
-    slots: &BTreeMap<Named, Slot>,
+    desired: &BTreeMap<Named, DesiredDataSource>,
     key: &Named,
     live: &DataImportCron,
     decision: &mut Decision,
@@ -93,12 +93,12 @@ fn can_be_deleted(
     let source = context.sources.get(&managed);
     let bears = source
         .is_some_and(|source| label(&source.metadata, labels::DATA_IMPORT_CRON) == Some(&key.name));
-    if bears && slots.contains_key(&managed) {
-        wait(decision, key, Until::Released(managed.name));
+    if bears && desired.contains_key(&managed) {
+        wait(decision, key, PostponedUntil::Released(managed.name));
         return false;
     }
-    if pointed_to(context, slots, &managed) {
-        wait(decision, key, Until::Released(managed.name));
+    if pointed_to(context, desired, &managed) {
+        wait(decision, key, PostponedUntil::Released(managed.name));
         return false;
     }
     let architecture = label(&live.metadata, labels::ARCHITECTURE);
@@ -118,12 +118,12 @@ fn correct_metadata(
 ) {
     let all = |map: &Option<BTreeMap<String, String>>| map.clone().unwrap_or_default();
     let own = all(&object.metadata.labels);
-    let wanted_labels: Wanted<'_> = own
+    let wanted_labels: MetadataValues<'_> = own
         .iter()
         .map(|(name, value)| (name.as_str(), Some(value.clone())))
         .collect();
     let own = all(&object.metadata.annotations);
-    let mut wanted_annotations: Wanted<'_> = own
+    let mut wanted_annotations: MetadataValues<'_> = own
         .iter()
         .map(|(name, value)| (name.as_str(), Some(value.clone())))
         .collect();
@@ -178,7 +178,7 @@ fn replace_cron(context: &SspContext<'_>, key: &Named, decision: &mut Decision) 
             why: "its template has changed",
         });
     } else {
-        wait(decision, key, Until::Detached);
+        wait(decision, key, PostponedUntil::Detached);
     }
 }
 

@@ -7,12 +7,12 @@ use api::golden::{ArchitectureState, ImageState, names::UNWANTED_SINCE};
 use api::ssp::{ARCHITECTURES, DataImportCronTemplate, GOLDEN_NAMESPACE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::slots::{DesiredSource, Slot};
+use super::data_sources::{DesiredDataSource, DesiredSource};
 use super::{Problem, SspContext, address, vm_templates};
 use crate::action::{annotation, label, named};
 use crate::architectures::{Candidates, Choice, Health, choose};
 use crate::conditions;
-use crate::list::Listed;
+use crate::list::ArchitectureList;
 use crate::names;
 use crate::overview::{State, is_failed};
 
@@ -217,13 +217,9 @@ fn of_template<'a>(
         }
         return image;
     };
-    let listed = Listed::parse(list);
-    if !listed.unknown.is_empty() {
-        problems.push(Problem::UnknownArchitectures {
-            template: template.name().to_owned(),
-            architectures: listed.unknown.clone(),
-        });
-    }
+    let listed = ArchitectureList::parse(list);
+    let unsupported = listed.unsupported(template.name());
+    problems.extend(unsupported.map(Problem::UnknownArchitectures));
     let own = present(&listed.known.iter().cloned().collect());
     for architecture in &own {
         let wanted = DesiredCron {
@@ -315,13 +311,17 @@ fn health(context: &SspContext<'_>, image: &Image<'_>, architecture: &str) -> He
 pub(super) fn report(
     context: &SspContext<'_>,
     images: &[Image<'_>],
-    slots: &BTreeMap<Named, Slot>,
+    desired: &BTreeMap<Named, DesiredDataSource>,
 ) -> Vec<ImageState> {
     let images = images.iter();
-    images.map(|image| one(context, image, slots)).collect()
+    images.map(|image| one(context, image, desired)).collect()
 }
 
-fn one(context: &SspContext<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> ImageState {
+fn one(
+    context: &SspContext<'_>,
+    image: &Image<'_>,
+    desired: &BTreeMap<Named, DesiredDataSource>,
+) -> ImageState {
     let mut state = ImageState {
         namespace: image.namespace.clone(),
         name: image.base.clone(),
@@ -335,17 +335,19 @@ fn one(context: &SspContext<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot
     }
     let base = names::fitting(&image.base);
     for (key, source) in &context.sources {
-        let slot = slots.get(key);
+        let data_source = desired.get(key);
         let belongs = key.namespace == image.namespace
             && (key.name == image.base
                 || label(&source.metadata, labels::DATA_SOURCE_NAME) == Some(&base));
         if !belongs
-            || slot.is_some_and(|slot| matches!(slot.desired, DesiredSource::Pointer { .. }))
+            || data_source.is_some_and(|data_source| {
+                matches!(data_source.source, DesiredSource::Pointer { .. })
+            })
         {
             continue;
         }
         let architecture = label(&source.metadata, labels::ARCHITECTURE).unwrap_or_default();
-        if slot.is_none() && architecture.is_empty() {
+        if data_source.is_none() && architecture.is_empty() {
             continue;
         }
         let manages = |cron: &&&DataImportCron| {

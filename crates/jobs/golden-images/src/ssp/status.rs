@@ -6,7 +6,7 @@ use api::ssp::{SSP, SspStatus};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Decision, Until};
+use super::{Decision, PostponedUntil};
 use crate::conditions::ConditionUpdate;
 
 /// The condition that reports problems.
@@ -18,7 +18,7 @@ pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
     let is_deleting = ssp.metadata.deletion_timestamp.is_some();
     // Grace periods do not count as progress: everything desired exists.
     let waits = decision.waiting.iter();
-    let mut waits = waits.filter(|it| !matches!(it.until, Until::Grace(_)));
+    let mut waits = waits.filter(|it| !matches!(it.until, PostponedUntil::Grace(_)));
     let first = waits.next();
     let (is_progressing, reason, message) = match first {
         Some(_) if is_deleting => (true, "Deleting", "its objects are being deleted".to_owned()),
@@ -97,7 +97,7 @@ pub fn degraded(status: Option<&SspStatus>) -> Option<Condition> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Problem, Waiting};
+    use super::super::{PostponedWrite, Problem};
     use super::*;
     use crate::action::{Kind, named};
 
@@ -120,12 +120,12 @@ mod tests {
         let now = Timestamp::from_second(1000).unwrap();
         let mut ssp = SSP::default();
         let mut decision = Decision::default();
-        let wait = |until| Waiting {
+        let wait = |until| PostponedWrite {
             kind: Kind::DataSource,
             of: named("images", "fedora"),
             until,
         };
-        decision.waiting.push(wait(Until::Grace(now)));
+        decision.waiting.push(wait(PostponedUntil::Grace(now)));
         let calm = status(&ssp, &decision, now);
         assert_eq!(calm.rest["phase"], "Deployed");
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
         );
         decision
             .waiting
-            .push(wait(Until::Ready("fedora-arm64".to_owned())));
+            .push(wait(PostponedUntil::Ready("fedora-arm64".to_owned())));
         let busy = status(&ssp, &decision, later);
         assert_eq!(busy.rest["phase"], "Deploying");
         assert_eq!(

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use api::cdi::{DataSourceRef, Named, Source, labels};
 
-use crate::action::named;
-
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
@@ -23,17 +21,9 @@ pub struct Volumes {
 impl Volumes {
     /// The labels of the PVC or snapshot of a source, if it exists.
     fn labels(&self, source: &Source, home: &str) -> Option<&Labels> {
-        let at = |name: &Named| {
-            let namespace = if name.namespace.is_empty() {
-                home
-            } else {
-                &name.namespace
-            };
-            named(namespace, &name.name)
-        };
         match source.which()? {
-            DataSourceRef::Pvc(name) => self.claims.get(&at(name)),
-            DataSourceRef::Snapshot(name) => self.snapshots.get(&at(name)),
+            DataSourceRef::Pvc(name) => self.claims.get(&name.or_in(home)),
+            DataSourceRef::Snapshot(name) => self.snapshots.get(&name.or_in(home)),
             DataSourceRef::DataSource(_) => None,
         }
     }

@@ -5,7 +5,7 @@
 //! the cluster.
 
 use api::advisor::{ApprovalRequirement, Impact, RequiredApprovals, VirtPlatformConfigSpec};
-use api::approval::ApprovalPolicySpec;
+use api::approval::{ApprovalPolicy, ApprovalPolicySpec};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::timeout::positive;
@@ -25,6 +25,15 @@ pub struct Policy {
     pub name: String,
     /// Its specification.
     pub spec: ApprovalPolicySpec,
+}
+
+impl From<&ApprovalPolicy> for Policy {
+    fn from(object: &ApprovalPolicy) -> Self {
+        Self {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            spec: object.spec.clone(),
+        }
+    }
 }
 
 impl Policy {

@@ -274,9 +274,9 @@ impl Case {
         }
     }
 
-    fn ask(&self) -> Result<Granted, ApprovalBlocker> {
+    fn ask(&self) -> Result<ApprovedPlan, ApprovalBlocker> {
         let floor = Floor::of(&self.policies, &self.spec);
-        Gate {
+        ApprovalInputs {
             spec: &self.spec,
             items: &self.items,
             digest: PLAN,
@@ -299,7 +299,7 @@ fn ask(
     spec: &VirtPlatformConfigSpec,
     items: &[Item],
     given: &[(&str, &str)],
-) -> Result<Granted, ApprovalBlocker> {
+) -> Result<ApprovedPlan, ApprovalBlocker> {
     Case::new(spec, items, given).ask()
 }
 

@@ -4,8 +4,8 @@ use api::advisor::Phase;
 
 use super::*;
 
-fn moment(second: i64, generation: i64) -> Moment {
-    Moment {
+fn moment(second: i64, generation: i64) -> Observation {
+    Observation {
         now: Timestamp::from_second(second).unwrap(),
         generation: Some(generation),
     }

@@ -3,7 +3,7 @@
 use api::advisor::{Action, Applied, ItemState, Operation, Phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, review, settled};
+use super::{Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, drift, review};
 use crate::conditions::{
     APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true,
     message_of,
@@ -60,8 +60,8 @@ pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
         .or_else(|| decider.facts.profile.map(|profile| profile.about().impact));
     decider.enter(Phase::PrerequisiteFailed, None, &message);
     // Earlier applied state is still in force.
-    settled::note_drift(&mut decider);
-    settled::report_drift(&mut decider);
+    drift::note_drift(&mut decider);
+    drift::report_drift(&mut decider);
     let wake = decider.facts.now.checked_add(MISSING_KIND_REQUEUE).ok();
     decider.rest(wake)
 }

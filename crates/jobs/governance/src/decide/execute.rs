@@ -18,7 +18,7 @@ use crate::approval::ApprovalBlocker;
 use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
 use crate::health::{self, Health};
 use crate::plan::Draft;
-use crate::record::{Ending, Outcome, Record, RecordedItem};
+use crate::record::{Outcome, PlanResult, Record, RecordedItem};
 use crate::timeout::{self, TimeoutVerdict};
 use crate::window::{State as Window, Windows};
 use crate::{approval, ownership, plan, values};
@@ -48,7 +48,7 @@ impl Execution {
 }
 
 /// The result of executing an item.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Result {
     /// The item is applied, now or before.
     Done,
@@ -62,7 +62,7 @@ pub enum Result {
 
 /// The result of the lock check of a target.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Lock {
+pub(super) enum Lock {
     /// The target is as the plan recorded it.
     Free,
     /// The item has already been applied.
@@ -72,7 +72,7 @@ pub enum Lock {
 }
 
 /// Compares a freshly read target with the state recorded in the plan.
-pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lock {
+pub(super) fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lock {
     match (item.operation, live) {
         (Operation::Delete, None) => return Lock::Done,
         (Operation::Apply, Some(live)) => {
@@ -445,10 +445,12 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
 /// The outcome of a finished plan.
 pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Timestamp) -> Outcome {
     let result = match status.phase {
-        Some(Phase::Failed) => Ending::Failed,
-        Some(Phase::CompletedWithErrors) => Ending::CompletedWithErrors,
-        Some(Phase::Completed | Phase::CompletedWithUpgrade | Phase::Drifted) => Ending::Completed,
-        _ => Ending::Superseded,
+        Some(Phase::Failed) => PlanResult::Failed,
+        Some(Phase::CompletedWithErrors) => PlanResult::CompletedWithErrors,
+        Some(Phase::Completed | Phase::CompletedWithUpgrade | Phase::Drifted) => {
+            PlanResult::Completed
+        }
+        _ => PlanResult::Superseded,
     };
     let message = status
         .phase
@@ -463,7 +465,7 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
 }
 
 /// The history entry of a plan that starts.
-fn record(decider: &Decider<'_>, granted: approval::Granted) -> Record {
+fn record(decider: &Decider<'_>, granted: approval::ApprovedPlan) -> Record {
     let facts = decider.facts;
     let items = decider
         .status
@@ -570,7 +572,10 @@ pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Dec
 /// The takeovers of an item without consent. Consent is for what the plan lists: a field, and the manager that owned it
 /// then. Taking back a field that was ours when the plan was generated needs none, if it is from the manager that the
 /// plan lists.
-pub fn takeovers_without_consent(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> {
+pub(super) fn takeovers_without_consent(
+    execution: &Execution,
+    takeovers: &[Takeover],
+) -> Vec<Takeover> {
     if execution.bypass {
         return Vec::new();
     }

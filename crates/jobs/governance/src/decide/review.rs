@@ -4,8 +4,8 @@ use api::advisor::{
     Action, DriftClass, FIELD_MANAGER, Impact, Input, Item, ItemState, Phase, names,
 };
 
-use super::{Decider, Decision, DecisionInputs, Lock, NextStep, settled};
-use crate::approval::{self, ApprovalBlocker, Approvals, Gate, Progress};
+use super::{Decider, Decision, DecisionInputs, Lock, NextStep, drift};
+use crate::approval::{self, ApprovalBlocker, ApprovalInputs, Approvals, Progress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::conditions::{
@@ -117,7 +117,7 @@ pub(super) fn ask(mut decider: Decider<'_>) -> Decision {
 
 /// Whether any approved item is left to apply: a part that is in force must not be applied repeatedly while the rest of
 /// the plan waits.
-fn has_work_left(decider: &Decider<'_>, granted: &approval::Granted) -> bool {
+fn has_work_left(decider: &Decider<'_>, granted: &approval::ApprovedPlan) -> bool {
     let items = &decider.status.items;
     granted.items.len() == items.len()
         || items
@@ -137,8 +137,8 @@ fn hold(mut decider: Decider<'_>, reason: &str, why: &str) -> Decision {
     decider.condition(APPROVED, false, reason, why);
     let message = format!("Plan ready for review, but it is not applied yet: {why}");
     decider.enter(Phase::ReviewRequired, None, &message);
-    settled::note_drift(&mut decider);
-    settled::report_drift(&mut decider);
+    drift::note_drift(&mut decider);
+    drift::report_drift(&mut decider);
     decider.rest(None)
 }
 
@@ -165,16 +165,16 @@ pub(super) fn wait(mut decider: Decider<'_>) -> Decision {
     };
     decider.condition(APPROVED, false, reason, &why);
     decider.enter(Phase::ReviewRequired, None, &message);
-    settled::note_drift(&mut decider);
+    drift::note_drift(&mut decider);
     if changed_by_itself {
-        let changes = settled::wanted_changes(
+        let changes = drift::wanted_changes(
             &decider.status,
             &decider.status.items,
             DriftClass::InputChange,
         );
         decider.status.drift.extend(changes);
     }
-    settled::report_drift(&mut decider);
+    drift::report_drift(&mut decider);
     decider.rest(None)
 }
 
@@ -190,7 +190,7 @@ pub(super) fn rejection(decider: &Decider<'_>) -> Option<ApprovalBlocker> {
 }
 
 /// Whether the plan in status may be applied, which items of it, and based on which approvals.
-pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::Granted, ApprovalBlocker> {
+pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::ApprovedPlan, ApprovalBlocker> {
     let facts = &decider.facts;
     let status = &decider.status;
     let annotations = facts.config.metadata.annotations.as_ref();
@@ -216,7 +216,7 @@ pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::Granted, Approv
     } else {
         Progress::Waiting
     };
-    let gate = Gate {
+    let gate = ApprovalInputs {
         spec: &facts.config.spec,
         items: &status.items,
         digest: status.plan_digest.as_deref().unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! The state machine, step by step, on a simulated cluster.
 
+mod applying;
 mod approving;
 mod cluster;
 mod density;

@@ -70,8 +70,14 @@ fn other_failures_are_no_conflicts() {
     let other =
         json!([{"reason": "FieldValueInvalid", "message": "conflict with \"x\"", "field": "a"}]);
     assert_eq!(conflicts(&status(&other)), []);
+}
+
+/// Dropped, it would be taken without consent by an apply that is forced for other conflicts.
+#[test]
+fn conflict_with_an_unreadable_owner_is_kept() {
     let strange = json!([{"reason": "FieldManagerConflict", "message": "nobody", "field": ".a"}]);
-    assert_eq!(conflicts(&status(&strange)), []);
+    let found = conflicts(&status(&strange));
+    assert_eq!(found.len(), 1, "{found:?}");
 }
 
 fn conflict(manager: &str, path: &str) -> Conflict {

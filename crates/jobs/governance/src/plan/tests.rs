@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Draft, Preview, ROLLBACK_MANAGER, assemble, bears_our_mark, mark, wanted_values};
-use crate::hash::Terms;
+use crate::hash::PlanTerms;
 use crate::ownership::Conflict;
 
 fn target() -> TargetRef {
@@ -115,7 +115,7 @@ fn ownership_marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged:
         draft(vec![item()]),
         &[preview(live.clone())],
         &[],
-        &Terms::default(),
+        &PlanTerms::default(),
     )
     .unwrap();
     assert_eq!(plan.changes_nothing, unchanged);
@@ -132,7 +132,7 @@ fn digest_covers_items_and_targets() {
             draft(vec![item()]),
             &[preview(live)],
             &[],
-            &Terms::default(),
+            &PlanTerms::default(),
         );
         plan.unwrap().digest
     };
@@ -151,7 +151,7 @@ fn rejected_dry_run_yields_no_plan() {
         ..Preview::default()
     };
     assert_eq!(
-        assemble(draft(vec![item()]), &[refused], &[], &Terms::default()).unwrap_err(),
+        assemble(draft(vec![item()]), &[refused], &[], &PlanTerms::default()).unwrap_err(),
         "Failed to generate plan items: set: the server refuses ConfigMap x: data.a: must be even"
     );
 }
@@ -167,7 +167,7 @@ fn takeovers_name_the_owner(#[case] manager: &str, #[case] reclaimed: bool) {
         path: "data.a".to_owned(),
         since: None,
     }];
-    let plan = assemble(draft(vec![item()]), &[preview], &[], &Terms::default()).unwrap();
+    let plan = assemble(draft(vec![item()]), &[preview], &[], &PlanTerms::default()).unwrap();
     let takeover = &plan.items[0].takeovers[0];
     assert_eq!(takeover.manager, manager);
     assert_eq!(takeover.reclaimed, reclaimed);
@@ -205,7 +205,7 @@ fn a_plan_of_a_thousand_items_fits_into_an_object() {
         .collect();
     let live = object(&json!({ "a": 0, "text": "x".repeat(2000) }));
     let previews: Vec<_> = items.iter().map(|_| preview(Some(live.clone()))).collect();
-    let plan = assemble(draft(items.clone()), &previews, &[], &Terms::default()).unwrap();
+    let plan = assemble(draft(items.clone()), &previews, &[], &PlanTerms::default()).unwrap();
     assert!(!plan.changes_nothing);
     let diffs: usize = plan
         .items

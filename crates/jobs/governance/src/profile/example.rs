@@ -4,11 +4,11 @@ use api::advisor::{Impact, ProfileOptions, TargetRef};
 use serde_json::json;
 
 use super::kinds::CONFIG_MAPS;
-use super::{About, Prerequisite, Profile, Refusal, Uses};
+use super::{KindUse, Prerequisite, Profile, ProfileInfo, Refusal};
 use crate::intent::{Intent, Intents};
 use crate::snapshot::Snapshot;
 
-const ABOUT: About = About {
+const ABOUT: ProfileInfo = ProfileInfo {
     name: "example-profile",
     description: "Example profile for demonstration purposes only",
     category: "example",
@@ -23,11 +23,11 @@ const ABOUT: About = About {
 pub struct Example;
 
 impl Profile for Example {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         &ABOUT
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         const { &[CONFIG_MAPS] }
     }
 

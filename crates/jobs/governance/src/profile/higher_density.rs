@@ -14,7 +14,7 @@ use super::kinds::{
     MACHINE_CONFIGURATIONS,
 };
 use super::pools::{self, ROLE};
-use super::{About, Prerequisite, Profile, Refusal, Uses, impact, settings, swap};
+use super::{KindUse, Prerequisite, Profile, ProfileInfo, Refusal, impact, settings, swap};
 use crate::intent::{Intent, Intents};
 use crate::snapshot::Snapshot;
 
@@ -28,7 +28,7 @@ const KSM: &str = "ksmConfiguration";
 /// The highest overcommit percentage that works without swap.
 const MAX_OVERCOMMIT_WITHOUT_SWAP: i32 = 120;
 
-const ABOUT: About = About {
+const ABOUT: ProfileInfo = ProfileInfo {
     name: "virt-higher-density",
     description: "Enables higher VM density through swap and other optimizations",
     category: "density",
@@ -53,11 +53,11 @@ struct Settings {
 }
 
 impl Profile for VirtHigherDensity {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         &ABOUT
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         const {
             &[
                 MACHINE_CONFIGS,

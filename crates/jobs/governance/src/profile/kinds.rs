@@ -1,6 +1,6 @@
 //! The kinds that profiles read or write.
 
-use super::{Access, Uses};
+use super::{Access, KindUse};
 use crate::snapshot::GroupKind;
 
 /// Configures the descheduler operator.
@@ -39,44 +39,44 @@ pub const CONFIG_MAP: GroupKind = GroupKind {
     kind: "ConfigMap",
 };
 
-pub(super) const KUBE_DESCHEDULERS: Uses = Uses {
+pub(super) const KUBE_DESCHEDULERS: KindUse = KindUse {
     of: KUBE_DESCHEDULER,
     versions: &["v1"],
     plural: "kubedeschedulers",
     access: Access::ApplyAndDelete,
 };
-pub(super) const MACHINE_CONFIGS: Uses = Uses {
+pub(super) const MACHINE_CONFIGS: KindUse = KindUse {
     of: MACHINE_CONFIG,
     versions: &["v1"],
     plural: "machineconfigs",
     access: Access::ApplyAndDelete,
 };
-pub(super) const MACHINE_CONFIG_POOLS: Uses = Uses {
+pub(super) const MACHINE_CONFIG_POOLS: KindUse = KindUse {
     of: MACHINE_CONFIG_POOL,
     versions: &["v1"],
     plural: "machineconfigpools",
     access: Access::Read,
 };
-pub(super) const MACHINE_CONFIGURATIONS: Uses = Uses {
+pub(super) const MACHINE_CONFIGURATIONS: KindUse = KindUse {
     of: MACHINE_CONFIGURATION,
     versions: &["v1"],
     plural: "machineconfigurations",
     access: Access::Read,
 };
 /// Field paths differ in `v1`; see [`super::hyperconverged`].
-pub(super) const HYPER_CONVERGEDS: Uses = Uses {
+pub(super) const HYPER_CONVERGEDS: KindUse = KindUse {
     of: HYPER_CONVERGED,
     versions: &["v1", "v1beta1"],
     plural: "hyperconvergeds",
     access: Access::Apply,
 };
-pub(super) const NODE_HEALTH_CHECKS: Uses = Uses {
+pub(super) const NODE_HEALTH_CHECKS: KindUse = KindUse {
     of: NODE_HEALTH_CHECK,
     versions: &["v1alpha1"],
     plural: "nodehealthchecks",
     access: Access::ApplyAndDelete,
 };
-pub(super) const CONFIG_MAPS: Uses = Uses {
+pub(super) const CONFIG_MAPS: KindUse = KindUse {
     of: CONFIG_MAP,
     versions: &["v1"],
     plural: "configmaps",

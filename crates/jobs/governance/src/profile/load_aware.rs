@@ -16,7 +16,7 @@ use super::kinds::{
 };
 use super::pools::{self, ROLE};
 use super::schema::Installed;
-use super::{About, Prerequisite, Profile, Refusal, Uses, impact, settings};
+use super::{KindUse, Prerequisite, Profile, ProfileInfo, Refusal, impact, settings};
 use crate::intent::{Intent, Intents};
 use crate::snapshot::{Snapshot, whole};
 
@@ -34,7 +34,7 @@ const PROFILES: [&str; 3] = [
 /// Descheduler profiles that are compatible with ours, and are kept.
 const COMPATIBLE_PROFILES: [&str; 2] = ["AffinityAndTaints", "SoftTopologyAndDuplicates"];
 
-const ABOUT: About = About {
+const ABOUT: ProfileInfo = ProfileInfo {
     name: "load-aware-rebalancing",
     description: "Enables load-aware VM rebalancing and PSI metrics for intelligent scheduling",
     category: "scheduling",
@@ -62,11 +62,11 @@ struct Settings {
 }
 
 impl Profile for LoadAwareRebalancing {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         &ABOUT
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         const {
             &[
                 KUBE_DESCHEDULERS,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::adoption::{self, Edit};
 use super::kinds::{NODE_HEALTH_CHECK, NODE_HEALTH_CHECKS};
-use super::{About, Access, Prerequisite, Profile, Refusal, Uses, impact, settings};
+use super::{Access, KindUse, Prerequisite, Profile, ProfileInfo, Refusal, impact, settings};
 use crate::intent::{Intent, Intents};
 use crate::snapshot::{GroupKind, Snapshot};
 
@@ -18,7 +18,7 @@ const OPTIONS_MEMBER: &str = "nodeHealth";
 const ITEM: &str = "configure-node-health-check";
 const CHECK: &str = "far";
 
-const ABOUT: About = About {
+const ABOUT: ProfileInfo = ProfileInfo {
     name: "node-health-remediation",
     description: "Enables remediation of unhealthy worker nodes so that their VMs can restart elsewhere",
     category: "availability",
@@ -29,7 +29,7 @@ const ABOUT: About = About {
 };
 
 /// The remediation methods, by the kind of their templates. All have one version.
-const TEMPLATES: [Uses; 4] = [
+const TEMPLATES: [KindUse; 4] = [
     template(
         "fence-agents-remediation.medik8s.io",
         "FenceAgentsRemediationTemplate",
@@ -53,8 +53,8 @@ const TEMPLATES: [Uses; 4] = [
 ];
 const TEMPLATE_VERSION: &str = "v1alpha1";
 
-const fn template(group: &'static str, kind: &'static str, plural: &'static str) -> Uses {
-    Uses {
+const fn template(group: &'static str, kind: &'static str, plural: &'static str) -> KindUse {
+    KindUse {
         of: GroupKind { group, kind },
         versions: &[TEMPLATE_VERSION],
         plural,
@@ -78,11 +78,11 @@ struct Settings {
 }
 
 impl Profile for NodeHealthRemediation {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         &ABOUT
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         const {
             let [agents, itself, deletion, storage] = TEMPLATES;
             &[NODE_HEALTH_CHECKS, agents, itself, deletion, storage]

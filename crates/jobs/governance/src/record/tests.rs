@@ -21,7 +21,7 @@ fn record(revision: i64, correction: bool) -> Record {
         items: Vec::new(),
         started: now.clone(),
         outcome: Some(Outcome {
-            result: Ending::Completed,
+            result: PlanResult::Completed,
             finished: now,
             message: String::new(),
         }),

@@ -28,12 +28,13 @@ fn admitted(image: &[&str], spec: &Value) -> Admission {
         &BTreeMap::new(),
         &nodes,
     )
+    .unwrap()
 }
 
 fn allowed(admission: Admission) -> Allowed {
     match admission {
         Admission::Allow(allowed) => allowed,
-        other => panic!("{other:?}"),
+        denied @ Admission::Deny { .. } => panic!("{denied:?}"),
     }
 }
 

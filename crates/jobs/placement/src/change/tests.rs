@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::Moment;
+use super::ChangeStage;
 use crate::test_values::{cluster, cluster_of, decided, known, node_with, pod};
 use crate::{Decision, Settings, decide};
 
 const AMD64: &str = "linux/amd64";
 
-fn written(more: &Value, moment: Moment) -> Value {
+fn written(more: &Value, moment: ChangeStage) -> Value {
     let images = known(&[("a", &["linux/amd64", "linux/arm64"])]);
     let mut web = pod(&["a"], more);
     let decision = decided(&web, &images, &cluster(&[AMD64, "linux/s390x"]));
@@ -43,9 +43,9 @@ fn required(terms: &Value) -> Value {
 }
 
 #[rstest]
-#[case(Moment::Admission)]
-#[case(Moment::Gated)]
-fn unconstrained_pod_gets_one_term(#[case] moment: Moment) {
+#[case(ChangeStage::Admission)]
+#[case(ChangeStage::Gated)]
+fn unconstrained_pod_gets_one_term(#[case] moment: ChangeStage) {
     let spec = written(&json!({}), moment);
     assert_eq!(
         *terms(&spec),
@@ -55,9 +55,9 @@ fn unconstrained_pod_gets_one_term(#[case] moment: Moment) {
 
 /// Terms are ORed: a condition in only one of them, or in a term of its own, would widen the affinity.
 #[rstest]
-#[case(Moment::Admission)]
-#[case(Moment::Gated)]
-fn every_term_is_narrowed(#[case] moment: Moment) {
+#[case(ChangeStage::Admission)]
+#[case(ChangeStage::Gated)]
+fn every_term_is_narrowed(#[case] moment: ChangeStage) {
     let zone = |zone: &str| json!({ "key": "zone", "operator": "In", "values": [zone] });
     let original = json!([
         { "matchExpressions": [zone("a")] },
@@ -85,10 +85,10 @@ fn every_term_is_narrowed(#[case] moment: Moment) {
 fn conditions_of_the_node_selector_are_not_repeated() {
     let selector =
         json!({ "nodeSelector": { "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux" } });
-    let spec = written(&selector, Moment::Admission);
+    let spec = written(&selector, ChangeStage::Admission);
     assert_eq!(spec.get("affinity"), None);
     let selector = json!({ "nodeSelector": { "kubernetes.io/arch": "amd64" } });
-    let spec = written(&selector, Moment::Admission);
+    let spec = written(&selector, ChangeStage::Admission);
     assert_eq!(*terms(&spec), json!([{ "matchExpressions": [linux()] }]));
 }
 
@@ -115,8 +115,8 @@ fn class_is_set_only_at_admission() {
         placement.write(&mut web, moment);
         web["spec"].get("runtimeClassName").cloned()
     };
-    assert_eq!(class(Moment::Admission), Some(json!("emulated")));
-    assert_eq!(class(Moment::Gated), None);
+    assert_eq!(class(ChangeStage::Admission), Some(json!("emulated")));
+    assert_eq!(class(ChangeStage::Gated), None);
 }
 
 fn terms_strategy() -> impl Strategy<Value = Option<Value>> {
@@ -175,7 +175,7 @@ proptest! {
             return Ok(());
         };
         let mut after = before.clone();
-        let moment = if gated { Moment::Gated } else { Moment::Admission };
+        let moment = if gated { ChangeStage::Gated } else { ChangeStage::Admission };
         placement.write(&mut after, moment);
         let old = RequiredNodeAffinity::of_pod_spec(&before["spec"]);
         let new = RequiredNodeAffinity::of_pod_spec(&after["spec"]);

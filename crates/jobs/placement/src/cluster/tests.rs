@@ -4,15 +4,15 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Cluster, Node, Runtime};
-use crate::test_values::{cluster, node};
+use crate::test_values::{cluster, node, read};
 
 #[test]
-fn labels_take_precedence_over_node_info() {
-    let read = Node::read(&json!({
+fn node_info_takes_precedence_over_labels() {
+    let node = read(&json!({
         "metadata": { "name": "a", "labels": { "kubernetes.io/arch": "arm64" } },
         "status": { "nodeInfo": { "architecture": "amd64", "operatingSystem": "linux" } },
     }));
-    assert_eq!(read.place.to_string(), "linux/arm64");
+    assert_eq!(node.place.to_string(), "linux/amd64");
 }
 
 #[rstest]
@@ -22,13 +22,13 @@ fn labels_take_precedence_over_node_info() {
 #[case::neither(json!({}), "5.15.0", "5.15.0")]
 #[case::nonsense(json!({}), "ltsc2022", "")]
 fn windows_nodes_have_a_build(#[case] labels: Value, #[case] kernel: &str, #[case] build: &str) {
-    let read = Node::read(&json!({
+    let node = read(&json!({
         "metadata": { "name": "a", "labels": labels },
         "status": { "nodeInfo": {
             "architecture": "amd64", "operatingSystem": "windows", "kernelVersion": kernel,
         } },
     }));
-    assert_eq!(read.place.build, build);
+    assert_eq!(node.place.build, build);
 }
 
 #[rstest]
@@ -48,15 +48,15 @@ fn unlabelled_build_is_reported_as_missing(
     let mut node =
         json!({ "metadata": { "name": "a", "labels": labels }, "status": { "nodeInfo": info } });
     node["metadata"]["labels"]["kubernetes.io/os"] = json!("windows");
-    assert_eq!(Node::read(&node).missing_build(), build);
+    assert_eq!(read(&node).missing_build(), build);
     // Other operating systems have no Windows build.
     node["metadata"]["labels"]["kubernetes.io/os"] = json!("linux");
-    assert_eq!(Node::read(&node).missing_build(), None);
+    assert_eq!(read(&node).missing_build(), None);
 }
 
 #[test]
 fn taints_of_temporary_states_are_ignored() {
-    let read = Node::read(&json!({
+    let node = read(&json!({
         "metadata": { "name": "a" },
         "spec": { "taints": [
             { "key": "node.kubernetes.io/not-ready", "effect": "NoExecute" },
@@ -66,7 +66,7 @@ fn taints_of_temporary_states_are_ignored() {
             { "key": "node.kubernetes.io/os", "value": "windows", "effect": "NoSchedule" },
         ] },
     }));
-    let keys: Vec<&Value> = read.taints().iter().map(|taint| &taint["key"]).collect();
+    let keys: Vec<&Value> = node.taints().iter().map(|taint| &taint["key"]).collect();
     assert_eq!(keys, ["dedicated", "node.kubernetes.io/os"]);
 }
 
@@ -80,7 +80,7 @@ fn runtimes_are_detected_by_scheme() {
 #[test]
 fn nodes_are_added_changed_and_removed() {
     let mut nodes = cluster(&["linux/amd64", "linux/amd64"]);
-    nodes.upsert(Node::read(&node("node-1", "linux/arm64")));
+    nodes.upsert(read(&node("node-1", "linux/arm64")));
     let places: Vec<(String, usize)> = nodes
         .places()
         .map(|(place, count)| (place.to_string(), count))
@@ -96,10 +96,10 @@ fn nodes_are_added_changed_and_removed() {
 
 /// A node with a taint and a runtime.
 fn tainted(name: &str, taint: &str, runtime: &str) -> Node {
-    let mut read = node(name, "linux/amd64");
-    read["spec"] = json!({ "taints": [{ "key": taint, "effect": "NoSchedule" }] });
-    read["status"]["nodeInfo"]["containerRuntimeVersion"] = json!(runtime);
-    Node::read(&read)
+    let mut node = node(name, "linux/amd64");
+    node["spec"] = json!({ "taints": [{ "key": taint, "effect": "NoSchedule" }] });
+    node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!(runtime);
+    read(&node)
 }
 
 #[test]

@@ -6,9 +6,11 @@ use platform::windows::Isolation;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Decision, Leave, Placement};
-use crate::test_values::{classes, cluster, cluster_of, decided, known, node, node_with, pod};
-use crate::{Cluster, Inspection, NoFit, Node, RuntimeClass, Settings, Uninspectable, decide};
+use super::{Decision, LeaveReason, Placement};
+use crate::test_values::{
+    classes, cluster, cluster_of, decided, known, node, node_with, pod, read,
+};
+use crate::{Cluster, Inspection, NoFit, RuntimeClass, Settings, Uninspectable, decide};
 
 /// The index of `golang:latest` in the appendix of the proposal.
 const GOLANG: [&str; 9] = [
@@ -90,7 +92,6 @@ fn architectures_without_nodes_are_included() {
     );
 }
 
-/// Cached fits are invalidated by every node change.
 #[test]
 fn node_changes_take_effect_at_once() {
     let images = known(&[("a", &["windows(10.0.17763.805)/amd64", "linux/s390x"])]);
@@ -98,7 +99,7 @@ fn node_changes_take_effect_at_once() {
     let mut nodes = cluster(&["linux/amd64"]);
     let mut turn = |becomes: Option<&str>, fits: bool| {
         match becomes {
-            Some(platform) => nodes.upsert(Node::read(&node("changing", platform))),
+            Some(platform) => nodes.upsert(read(&node("changing", platform))),
             None => nodes.remove("changing"),
         }
         let decision = decided(&web, &images, &nodes);
@@ -320,10 +321,10 @@ fn emulation_is_the_last_resort() {
 }
 
 #[rstest]
-#[case::has_a_node(json!({ "spec": { "nodeName": "a" } }), Leave::HasNode)]
-#[case::mirror(json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }), Leave::Mirror)]
-#[case::switched_off(json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }), Leave::SwitchedOff)]
-fn some_pods_are_left_unchanged(#[case] more: Value, #[case] why: Leave) {
+#[case::has_a_node(json!({ "spec": { "nodeName": "a" } }), LeaveReason::HasNode)]
+#[case::mirror(json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }), LeaveReason::Mirror)]
+#[case::switched_off(json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }), LeaveReason::SwitchedOff)]
+fn some_pods_are_left_unchanged(#[case] more: Value, #[case] why: LeaveReason) {
     let mut web = pod(&["a"], &json!({}));
     machinery::patch::merge_patch(&mut web, &more).unwrap();
     let decision = decided(&web, &BTreeMap::new(), &cluster(&["linux/amd64"]));
@@ -342,7 +343,7 @@ fn daemon_set_pod_keeps_its_node() {
         } } });
         decided(&pod(&["agent"], &affinity), &images, &nodes)
     };
-    assert_eq!(on("node-0"), Decision::Leave(Leave::OneNode));
+    assert_eq!(on("node-0"), Decision::Leave(LeaveReason::OneNode));
     assert_eq!(refused(on("node-1")).shortfall.reason(), "NodesExcluded");
 }
 
@@ -367,7 +368,7 @@ fn artifacts_do_not_restrict_the_platform() {
     images.insert("bundle".to_owned(), Inspection::Anywhere);
     let nodes = cluster(&["linux/s390x", "linux/amd64"]);
     let alone = decided(&pod(&["bundle"], &json!({})), &images, &nodes);
-    assert_eq!(alone, Decision::Leave(Leave::NoPlatformConstraint));
+    assert_eq!(alone, Decision::Leave(LeaveReason::NoPlatformConstraint));
     let beside = placed(decided(
         &pod(&["bundle", "app"], &json!({})),
         &images,
@@ -383,13 +384,13 @@ fn artifacts_do_not_restrict_the_platform() {
 fn uninspectable_image_uses_the_fallback_architecture() {
     let gone = Uninspectable {
         message: "no such image".to_owned(),
-        passing: false,
+        transient: false,
     };
     let images = BTreeMap::from([("gone".to_owned(), Inspection::Uninspectable(gone))]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let web = pod(&["gone"], &json!({}));
     let without = decided(&web, &images, &nodes);
-    assert_eq!(without, Decision::Leave(Leave::NoPlatformConstraint));
+    assert_eq!(without, Decision::Leave(LeaveReason::NoPlatformConstraint));
     let settings = Settings {
         fallback_architecture: Some("amd64".to_owned()),
         ..Settings::default()

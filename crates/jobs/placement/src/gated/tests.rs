@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{GatedDecision, changes, is_gated, settle};
+use super::{GatedDecision, changes, decide_gated, is_gated};
 use crate::admit::tests::policy;
 use crate::test_values::{cluster, known, pod};
 use crate::{Inspection, Uninspectable};
@@ -28,7 +28,7 @@ fn fitting_pod_is_released_with_affinity() {
     let web = waiting(&json!({}));
     let images = known(&[("a", &["linux/arm64"])]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
-    let settled = settle(
+    let settled = decide_gated(
         &web,
         Some(&policy(&json!({}))),
         &images,
@@ -59,7 +59,7 @@ fn unfit_gated_pod_is_held(#[case] on_no_match: &str) {
     let images = known(&[("a", &["linux/arm64"])]);
     let policy = policy(&json!({ "onNoMatch": on_no_match }));
     let nodes = cluster(&["linux/amd64"]);
-    let settled = settle(&web, Some(&policy), &images, &BTreeMap::new(), &nodes);
+    let settled = decide_gated(&web, Some(&policy), &images, &BTreeMap::new(), &nodes);
     let GatedDecision::Hold { pod, notice } = settled else {
         panic!("{settled:?}");
     };
@@ -67,7 +67,7 @@ fn unfit_gated_pod_is_held(#[case] on_no_match: &str) {
     assert_eq!(notice.reason, "NoMatchingNode");
     // The pod is released when a matching node joins.
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
-    let (after, reason, _) = released(settle(
+    let (after, reason, _) = released(decide_gated(
         &pod,
         Some(&policy),
         &images,
@@ -83,13 +83,13 @@ fn uninspectable_image_is_reported() {
     let web = waiting(&json!({}));
     let dead = Inspection::Uninspectable(Uninspectable {
         message: "no answer".to_owned(),
-        passing: true,
+        transient: true,
     });
     let images = BTreeMap::from([("a".to_owned(), dead)]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let settled = |spec: &Value| {
         let policy = policy(spec);
-        released(settle(
+        released(decide_gated(
             &web,
             Some(&policy),
             &images,
@@ -118,7 +118,7 @@ fn uninspectable_image_is_reported() {
 fn unselected_gated_pod_is_released_unchanged(#[case] spec: Option<Value>) {
     let web = waiting(&json!({}));
     let policy = spec.as_ref().map(policy);
-    let settled = settle(
+    let settled = decide_gated(
         &web,
         policy.as_ref(),
         &BTreeMap::new(),
@@ -136,7 +136,7 @@ fn unselected_gated_pod_is_released_unchanged(#[case] spec: Option<Value>) {
 fn only_our_gate_is_removed() {
     let gates = json!([{ "name": "example.com/quota" }, { "name": "medley.dev/placement" }]);
     let web = pod(&["a"], &json!({ "schedulingGates": gates }));
-    let (after, ..) = released(settle(
+    let (after, ..) = released(decide_gated(
         &web,
         None,
         &BTreeMap::new(),

@@ -7,7 +7,7 @@ use api::placement::{FailurePolicy, Mode, OnMiss, OnNoMatch, PlacementPolicySpec
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Passed, Policies, Policy};
+use super::{Policies, Policy, Skip};
 use crate::RuntimeClass;
 
 fn policies(all: &[(&str, Value)]) -> Policies {
@@ -30,7 +30,7 @@ fn pod(labels: &Value) -> Value {
     json!({ "metadata": { "name": "web", "labels": labels }, "spec": {} })
 }
 
-fn chosen(policies: &Policies, namespace: &[(&str, &str)], pod: &Value) -> Result<String, Passed> {
+fn chosen(policies: &Policies, namespace: &[(&str, &str)], pod: &Value) -> Result<String, Skip> {
     let found = policies.select("shop", &labels(namespace), pod);
     found.map(|policy| policy.name.clone())
 }
@@ -80,7 +80,7 @@ fn default_policy_with_selectors_is_limited() {
     let some = json!({ "namespaceSelector": { "matchLabels": { "team": "shop" } } });
     let all = policies(&[("default", some.clone())]);
     let plain = pod(&json!({}));
-    assert_eq!(chosen(&all, &[], &plain), Err(Passed::NotSelected));
+    assert_eq!(chosen(&all, &[], &plain), Err(Skip::NotSelected));
     let other = policies(&[("shop", some)]);
     assert_eq!(chosen(&other, &[], &plain), Ok(String::new()));
 }
@@ -91,7 +91,7 @@ fn default_policy_with_selectors_is_limited() {
 #[case::annotation(&[], json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }))]
 fn opted_out_pods_are_skipped(#[case] namespace: &[(&str, &str)], #[case] pod: Value) {
     let all = policies(&[]);
-    assert_eq!(chosen(&all, namespace, &pod), Err(Passed::SwitchedOff));
+    assert_eq!(chosen(&all, namespace, &pod), Err(Skip::SwitchedOff));
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn system_namespaces_and_ignored_owners_are_skipped() {
     let all = policies(&[("default", json!({ "ignoredOwners": ["DaemonSet"] }))]);
     let owned = |kind: &str| json!({ "metadata": { "ownerReferences": [{ "kind": kind }] } });
     let of = |kind: &str| chosen(&all, &[], &owned(kind));
-    assert_eq!(of("DaemonSet"), Err(Passed::IgnoredOwner));
+    assert_eq!(of("DaemonSet"), Err(Skip::IgnoredOwner));
     assert_eq!(of("ReplicaSet"), Ok("default".to_owned()));
     let system = all.select("kube-system", &BTreeMap::new(), &owned("ReplicaSet"));
-    assert_eq!(system.unwrap_err(), Passed::SystemNamespace);
+    assert_eq!(system.unwrap_err(), Skip::SystemNamespace);
 }
 
 #[test]
@@ -134,5 +134,8 @@ fn invalid_selectors_are_reported_and_select_nothing() {
     let policy = policy.unwrap();
     assert_eq!(policy.settings.offered.len(), 1);
     assert!(policy.later.offered.is_empty());
-    assert!(policy.waits(), "a class can be given only as a pod is made");
+    assert!(
+        policy.admission_wait().is_some(),
+        "a class can be given only as a pod is made"
+    );
 }

@@ -74,9 +74,9 @@ fn by_architecture(cluster: &Cluster) -> BTreeMap<&str, Builds<'_>> {
 pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<MissingHandler>) {
     let (mut wanted, mut withheld) = (Vec::new(), Vec::new());
     for (architecture, builds) in by_architecture(cluster) {
-        let mut add = |name: String, image: Version, found: Found<'_>| match found {
-            Found::Nobody => {}
-            Found::On(host, nodes, handler) => wanted.push(Wanted {
+        let mut add = |name: String, image: Version, found: HandlerSupport<'_>| match found {
+            HandlerSupport::NoNode => {}
+            HandlerSupport::On(host, nodes, handler) => wanted.push(Wanted {
                 base: name,
                 handler: handler.to_string(),
                 nodes: nodes.len(),
@@ -86,7 +86,7 @@ pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<MissingHandler>) {
                 architecture: architecture.to_owned(),
                 tolerations: tolerations(nodes),
             }),
-            Found::Partly(nodes, handler) => withheld.push(MissingHandler {
+            HandlerSupport::Partly(nodes, handler) => withheld.push(MissingHandler {
                 class: name,
                 handler: handler.to_string(),
                 nodes,
@@ -118,30 +118,30 @@ fn images(builds: &Builds<'_>) -> BTreeSet<Version> {
 
 /// Which nodes have a handler.
 #[derive(Clone)]
-enum Found<'c> {
+enum HandlerSupport<'c> {
     /// All nodes of a build.
     On(Version, &'c [&'c Node], Handler),
     /// Some nodes of a build; these lack it.
     Partly(Vec<String>, Handler),
-    Nobody,
+    NoNode,
 }
 
 /// The newest nodes that run images of a build with a handler.
-fn hosts<'c>(builds: &'c Builds<'c>, image: Version, handler: Handler) -> Found<'c> {
-    let mut partly = Found::Nobody;
+fn hosts<'c>(builds: &'c Builds<'c>, image: Version, handler: Handler) -> HandlerSupport<'c> {
+    let mut partly = HandlerSupport::NoNode;
     let able = builds.iter().rev();
     for (host, nodes) in able.filter(|(host, _)| host.runs(image, handler.isolation)) {
         match on(*host, nodes, handler) {
-            Found::Nobody => {}
-            found @ Found::On(..) => return found,
-            found @ Found::Partly(..) => partly = found,
+            HandlerSupport::NoNode => {}
+            found @ HandlerSupport::On(..) => return found,
+            found @ HandlerSupport::Partly(..) => partly = found,
         }
     }
     partly
 }
 
 /// Whether the nodes of a build have a handler. Nodes that report none have containerd's defaults.
-fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> Found<'c> {
+fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> HandlerSupport<'c> {
     let name = handler.to_string();
     let has = |node: &&&Node| match node.handlers() {
         Some(handlers) => handlers.contains(&name),
@@ -153,11 +153,11 @@ fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> Found<'c> {
         .map(|node| node.name().to_owned())
         .collect();
     if lacking.is_empty() {
-        Found::On(host, nodes, handler)
+        HandlerSupport::On(host, nodes, handler)
     } else if lacking.len() < nodes.len() || handler == Handler::PROCESS {
-        Found::Partly(lacking, handler)
+        HandlerSupport::Partly(lacking, handler)
     } else {
-        Found::Nobody
+        HandlerSupport::NoNode
     }
 }
 

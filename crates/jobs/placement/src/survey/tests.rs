@@ -24,7 +24,7 @@ fn survey_covers_images_nodes_and_pods() {
     ]);
     let gone = Uninspectable {
         message: "no such image".to_owned(),
-        passing: false,
+        transient: false,
     };
     images.insert("gone".to_owned(), Inspection::Uninspectable(gone));
     let mut done = on("node-2", "mainframe", "Job");
@@ -58,7 +58,7 @@ fn survey_covers_images_nodes_and_pods() {
     let coverage: Vec<(&str, &str, usize, usize)> = found
         .images
         .iter()
-        .map(|it| (it.image.as_str(), it.told.as_str(), it.pods, it.nodes))
+        .map(|it| (it.image.as_str(), it.platforms.as_str(), it.pods, it.nodes))
         .collect();
     assert_eq!(
         coverage,

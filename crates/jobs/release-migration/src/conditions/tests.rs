@@ -26,7 +26,7 @@ fn conditions_after(
     total: usize,
     minutes: i64,
 ) -> [String; 2] {
-    let mut waits = Waits::default();
+    let mut waits = OperatorWaits::default();
     for name in failure.into_iter().flat_map(Failure::names) {
         waits.0.insert(name.clone(), at(0));
     }
@@ -41,7 +41,7 @@ fn conditions_after(
         waits: &waits,
         now: at(minutes),
     });
-    let format_claim = |claim: &Claim| {
+    let format_claim = |claim: &ConditionState| {
         format!("{} {} {}", claim.status, claim.reason, claim.message)
             .trim_end()
             .to_owned()
@@ -159,7 +159,7 @@ fn regressed_operator_is_an_error() {
 
 #[test]
 fn release_without_a_version_is_named_by_image() {
-    let waits = Waits::default();
+    let waits = OperatorWaits::default();
     for (version, image, expected) in [
         ("4.18.0", "i", "Cluster version is 4.18.0"),
         ("", "i", "Cluster version is i"),
@@ -197,7 +197,7 @@ fn waits_start_when_reached_and_end_when_done() {
         total: 1,
         failure: None,
     };
-    let mut waits = Waits::default();
+    let mut waits = OperatorWaits::default();
     let first = vec![verdict("a", true, true), verdict("b", false, true)];
     waits.note(&evaluation(first.clone()), at(1));
     waits.note(&evaluation(first), at(2));
@@ -206,7 +206,7 @@ fn waits_start_when_reached_and_end_when_done() {
     waits.note(&evaluation(second), at(3));
     assert_eq!((waits.since("a"), waits.since("b")), (None, Some(at(3))));
     waits.restart();
-    assert_eq!(waits, Waits::default());
+    assert_eq!(waits, OperatorWaits::default());
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn pool_waits_have_no_limit() {
         failure: Some(&failure),
         done: 9,
         total: 9,
-        waits: &Waits::default(),
+        waits: &OperatorWaits::default(),
         now: at(600),
     });
     let it = claims.progressing;
@@ -280,7 +280,7 @@ fn pool_waits_have_no_limit() {
 
 #[test]
 fn invalid_request_stops_the_update() {
-    let waits = Waits::default();
+    let waits = OperatorWaits::default();
     for (phase, expected) in [
         (
             Phase::Updating,
@@ -329,7 +329,7 @@ fn unloadable_release_is_not_accepted(
 
 #[test]
 fn next_limit_is_the_earliest() {
-    let waits = Waits::restored([("a", at(0)), (MACHINE_CONFIG, at(0))]);
+    let waits = OperatorWaits::restored([("a", at(0)), (MACHINE_CONFIG, at(0))]);
     let after = |minutes| Some(at(minutes) + SignedDuration::from_secs(1));
     assert_eq!(waits.next_limit(at(0)), after(30));
     assert_eq!(waits.next_limit(at(31)), after(40));

@@ -7,7 +7,7 @@ use crate::payload::{Payload, Selection};
 
 /// A loaded release.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedRelease {
     /// Its image.
     pub image: String,
     /// The manifests selected for the cluster.
@@ -22,7 +22,7 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-impl Loaded {
+impl LoadedRelease {
     /// Selects the manifests of a release for a cluster.
     pub fn new(image: &str, payload: &Payload, selection: &Selection) -> Self {
         let (payload, odd) = payload.for_cluster(selection);
@@ -44,16 +44,16 @@ impl Loaded {
 /// Why the files of a release are not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Trouble {
+pub struct PayloadFailure {
     /// The kind of problem.
-    pub kind: TroubleKind,
+    pub kind: PayloadFailureKind,
     /// The message.
     pub message: String,
 }
 
 /// Kinds of problems with the files of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TroubleKind {
+pub enum PayloadFailureKind {
     /// Their source is not configured, or they do not exist.
     Missing,
     /// They cannot be fetched.
@@ -64,7 +64,7 @@ pub enum TroubleKind {
     Mismatch,
 }
 
-impl TroubleKind {
+impl PayloadFailureKind {
     /// The condition reason.
     pub fn word(self) -> &'static str {
         match self {

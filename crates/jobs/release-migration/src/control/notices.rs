@@ -1,6 +1,6 @@
 //! Events for changes since the last reconcile.
 
-use api::reasons::tells;
+use api::reasons::has_event;
 use api::release::ReleasePolicyStatus;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -25,7 +25,7 @@ pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -
     let mut all = Vec::new();
     let mut push_event = |warning: bool, reason: &str, message: &str| {
         debug_assert!(
-            tells(EVENTS, reason, warning),
+            has_event(EVENTS, reason, warning),
             "the event {reason} is not explained in reasons.rs"
         );
         all.push(Notice {

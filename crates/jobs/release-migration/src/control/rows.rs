@@ -6,7 +6,7 @@ use api::release::{OperatorHistory, OperatorState, Progress, ReleasePolicyStatus
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::judge::Judged;
+use super::evaluation::ClusterEvaluation;
 use crate::adoption::OPERATOR_IMAGE;
 use crate::diagnose::diagnose;
 use crate::evaluate::{Evaluation, OperatorVerdict};
@@ -37,7 +37,7 @@ fn state(verdict: &OperatorVerdict) -> &'static str {
 }
 
 /// Every operator of the release, by name.
-pub(super) fn rows(judged: &Judged<'_>) -> Vec<OperatorState> {
+pub(super) fn rows(judged: &ClusterEvaluation<'_>) -> Vec<OperatorState> {
     let (Some(loaded), Some(evaluation)) = (judged.loaded, &judged.evaluation) else {
         return Vec::new();
     };
@@ -60,7 +60,7 @@ pub(super) fn rows(judged: &Judged<'_>) -> Vec<OperatorState> {
     rows.into_values().collect()
 }
 
-fn undone_version(undone: &crate::evaluate::Undone) -> UndoneVersion {
+fn undone_version(undone: &crate::evaluate::MissingVersion) -> UndoneVersion {
     let diagnosis = diagnose(undone, &[]);
     UndoneVersion {
         name: undone.name.clone(),
@@ -72,7 +72,7 @@ fn undone_version(undone: &crate::evaluate::Undone) -> UndoneVersion {
 }
 
 /// The progress of the release.
-pub(super) fn progress(judged: &Judged<'_>, rows: &[OperatorState]) -> Option<Progress> {
+pub(super) fn progress(judged: &ClusterEvaluation<'_>, rows: &[OperatorState]) -> Option<Progress> {
     let evaluation: &Evaluation = judged.evaluation.as_ref()?;
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let arrived = rows.iter().filter(|it| it.state == ARRIVED).count();
@@ -151,7 +151,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of(judged: &Judged<'_>, status: &ReleasePolicyStatus) -> Self {
+    pub(super) fn of(judged: &ClusterEvaluation<'_>, status: &ReleasePolicyStatus) -> Self {
         let mut tally = Self {
             complete: judged.complete,
             payload_ready: judged.trouble.is_none(),

@@ -1,12 +1,12 @@
 //! The status of the ReleasePolicy: Medley's own verdict.
 
-use api::reasons::says;
+use api::reasons::has_condition;
 use api::release::{Mode, OperatorState, ReleasePolicyStatus, TargetRelease};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::judge::Judged;
+use super::evaluation::ClusterEvaluation;
 use super::{ReleaseInputs, rows};
-use crate::conditions::{Claim, accepted};
+use crate::conditions::{ConditionState, accepted};
 use crate::history::Change;
 use crate::reasons::CONDITIONS;
 
@@ -36,7 +36,7 @@ fn condition_of(
     message: impl Into<String>,
 ) -> PolicyCondition {
     debug_assert!(
-        says(CONDITIONS, kind, status, reason),
+        has_condition(CONDITIONS, kind, status, reason),
         "{kind}={status} {reason} is not explained in reasons.rs"
     );
     PolicyCondition {
@@ -98,7 +98,7 @@ pub(super) fn absent(
 pub(super) fn status(
     facts: &ReleaseInputs<'_>,
     before: &ReleasePolicyStatus,
-    judged: &Judged<'_>,
+    judged: &ClusterEvaluation<'_>,
     keeps: bool,
 ) -> ReleasePolicyStatus {
     let operators = rows::rows(judged);
@@ -133,7 +133,7 @@ pub(super) fn status(
     }
 }
 
-fn target(judged: &Judged<'_>) -> Option<TargetRelease> {
+fn target(judged: &ClusterEvaluation<'_>) -> Option<TargetRelease> {
     if judged.release.image.is_empty() {
         return None;
     }
@@ -152,7 +152,7 @@ fn target(judged: &Judged<'_>) -> Option<TargetRelease> {
     })
 }
 
-fn payload(facts: &ReleaseInputs<'_>, judged: &Judged<'_>) -> PolicyCondition {
+fn payload(facts: &ReleaseInputs<'_>, judged: &ClusterEvaluation<'_>) -> PolicyCondition {
     match (&judged.trouble, judged.loaded) {
         (Some(trouble), _) => condition_of(PAYLOAD, "False", trouble.kind.word(), &trouble.message),
         (None, Some(loaded)) => {
@@ -175,7 +175,10 @@ fn payload(facts: &ReleaseInputs<'_>, judged: &Judged<'_>) -> PolicyCondition {
 }
 
 /// The architecture of a release, as the cluster-version operator names it.
-pub(super) fn architecture<'a>(facts: &ReleaseInputs<'a>, judged: &Judged<'_>) -> &'a str {
+pub(super) fn architecture<'a>(
+    facts: &ReleaseInputs<'a>,
+    judged: &ClusterEvaluation<'_>,
+) -> &'a str {
     match judged.loaded {
         Some(loaded) if loaded.payload.metadata.is_multi() => "Multi",
         _ => facts.architecture,
@@ -187,7 +190,7 @@ fn unknown(kind: &'static str) -> PolicyCondition {
     condition_of(kind, "Unknown", "PayloadNotReady", message)
 }
 
-fn complete(judged: &Judged<'_>, rows: &[OperatorState]) -> PolicyCondition {
+fn complete(judged: &ClusterEvaluation<'_>, rows: &[OperatorState]) -> PolicyCondition {
     let Some(loaded) = judged.loaded else {
         return unknown(COMPLETE);
     };
@@ -236,8 +239,8 @@ fn missing(rows: &[OperatorState]) -> String {
 
 fn claimed(
     kind: &'static str,
-    judged: &Judged<'_>,
-    of: impl Fn(&crate::conditions::Claims) -> &Claim,
+    judged: &ClusterEvaluation<'_>,
+    of: impl Fn(&crate::conditions::ProgressConditions) -> &ConditionState,
 ) -> PolicyCondition {
     let Some(claims) = &judged.claims else {
         return unknown(kind);
@@ -251,7 +254,7 @@ fn claimed(
     condition_of(kind, claim.status, reason, claim.message.clone())
 }
 
-fn agrees(judged: &Judged<'_>, rows: &[OperatorState], keeps: bool) -> PolicyCondition {
+fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -> PolicyCondition {
     let version = &judged.release.version;
     if keeps {
         let message = "Medley maintains the ClusterVersion itself";

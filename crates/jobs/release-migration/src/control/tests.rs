@@ -12,7 +12,7 @@ use observe::cvo;
 
 use super::*;
 use crate::payload::{Files, Payload, Selection};
-use crate::target::Invalid;
+use crate::target::InvalidUpdate;
 
 const OWN: &str = "medley-release";
 
@@ -61,14 +61,14 @@ fn files(version: &str, letter: char, multi: bool) -> Files {
     )
 }
 
-fn loaded(image: &str, version: &str, letter: char, multi: bool) -> Loaded {
+fn loaded(image: &str, version: &str, letter: char, multi: bool) -> LoadedRelease {
     let payload = Payload::read("test", &files(version, letter, multi)).unwrap();
-    Loaded::new(image, &payload, &Selection::default())
+    LoadedRelease::new(image, &payload, &Selection::default())
 }
 
-fn kept(image: &str, version: &str, multi: bool, minute: i64) -> Kept {
+fn kept(image: &str, version: &str, multi: bool, minute: i64) -> StoredRelease {
     let payload = Payload::read("test", &files(version, 'a', multi)).unwrap();
-    Kept {
+    StoredRelease {
         image: image.to_owned(),
         metadata: payload.metadata,
         since: Some(at(minute)),
@@ -93,8 +93,8 @@ struct ClusterFixture {
     version: ClusterVersion,
     operators: BTreeMap<String, ClusterOperator>,
     pools: Vec<MachineConfigPool>,
-    payloads: Vec<Loaded>,
-    kept: Vec<Kept>,
+    payloads: Vec<LoadedRelease>,
+    kept: Vec<StoredRelease>,
 }
 
 impl ClusterFixture {
@@ -153,8 +153,8 @@ impl ClusterFixture {
             .as_ref()
             .map(|it| it.image.clone())
             .unwrap_or_default();
-        let missing = Trouble {
-            kind: TroubleKind::Missing,
+        let missing = PayloadFailure {
+            kind: PayloadFailureKind::Missing,
             message: format!("{image} is not stored"),
         };
         let decision = decide(&ReleaseInputs {
@@ -536,8 +536,8 @@ fn medley_does_not_write_beside_another_manager() {
 #[test]
 fn cluster_without_openshift_has_no_release() {
     let cluster = ClusterFixture::new("Observe");
-    let trouble = Trouble {
-        kind: TroubleKind::Missing,
+    let trouble = PayloadFailure {
+        kind: PayloadFailureKind::Missing,
         message: String::new(),
     };
     let mut policy = cluster.policy.clone();
@@ -593,5 +593,8 @@ fn first_release_is_the_oldest_stored() {
     cluster.request(json!({ "image": "other" }));
     assert_eq!(first(&cluster), "other");
     assert_eq!(observed(&cluster.version).wanted.unwrap().image, "other");
-    assert_eq!(Invalid::Ambiguous.field(), "spec.desiredUpdate.version");
+    assert_eq!(
+        InvalidUpdate::Ambiguous.field(),
+        "spec.desiredUpdate.version"
+    );
 }

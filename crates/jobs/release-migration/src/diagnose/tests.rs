@@ -7,15 +7,15 @@ fn image(place: &str, letter: char) -> String {
 }
 
 fn found(from: Option<&str>, to: &str, running: &[&str]) -> Diagnosis {
-    let undone = Undone {
+    let undone = MissingVersion {
         name: "operator-image".to_owned(),
         from: from.map(str::to_owned),
         to: to.to_owned(),
     };
-    let running: Vec<Running> = running
+    let running: Vec<PodImage> = running
         .iter()
         .enumerate()
-        .map(|(number, image)| Running {
+        .map(|(number, image)| PodImage {
             namespace: "ns".to_owned(),
             pod: format!("pod-{number}"),
             container: "c".to_owned(),
@@ -86,7 +86,7 @@ fn running_pods_refine_the_diagnosis() {
 #[test]
 fn version_mismatch_is_diagnosed() {
     let version = |from: Option<&str>| {
-        let undone = Undone {
+        let undone = MissingVersion {
             name: "operator".to_owned(),
             from: from.map(str::to_owned),
             to: "4.18.0".to_owned(),

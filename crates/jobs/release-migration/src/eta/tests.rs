@@ -4,15 +4,15 @@ fn minutes(count: i64) -> SignedDuration {
     SignedDuration::from_mins(count)
 }
 
-fn awaited(name: &str, waited: Option<i64>) -> Awaited {
-    Awaited {
+fn awaited(name: &str, waited: Option<i64>) -> PendingOperator {
+    PendingOperator {
         name: name.to_owned(),
         waited: waited.map(minutes),
     }
 }
 
-fn past() -> Past {
-    let mut past = Past::default();
+fn past() -> UpdateDurations {
+    let mut past = UpdateDurations::default();
     for (name, took) in [
         ("dns", 4),
         ("dns", 6),
@@ -26,7 +26,10 @@ fn past() -> Past {
     past
 }
 
-fn guess(waves: &[Vec<Awaited>], machines: Option<Machines>) -> Option<(SignedDuration, Basis)> {
+fn guess(
+    waves: &[Vec<PendingOperator>],
+    machines: Option<NodeProgress>,
+) -> Option<(SignedDuration, Basis)> {
     estimate(waves, &past(), machines).map(|it| (it.remaining, it.basis))
 }
 
@@ -57,13 +60,13 @@ fn late_operator_needs_more_time() {
 fn new_operator_takes_the_median_of_others() {
     let waves = [vec![awaited("new", None)]];
     assert_eq!(guess(&waves, None), Some((minutes(10), Basis::History)));
-    assert_eq!(estimate(&waves, &Past::default(), None), None);
+    assert_eq!(estimate(&waves, &UpdateDurations::default(), None), None);
 }
 
 #[test]
 fn node_pace_is_extrapolated() {
     let waves = [vec![awaited("machine-config", Some(24))]];
-    let machines = |updated| Some(Machines { total: 3, updated });
+    let machines = |updated| Some(NodeProgress { total: 3, updated });
     let found = |updated| guess(&waves, machines(updated)).unwrap();
     assert_eq!(found(2), (minutes(12), Basis::Machines));
     assert_eq!(found(1), (minutes(48), Basis::Machines));
@@ -71,7 +74,7 @@ fn node_pace_is_extrapolated() {
     assert_eq!(found(3), (minutes(0), Basis::Machines));
     // Without nodes, the recorded duration; other operators are not comparable.
     assert_eq!(guess(&waves, None), Some((minutes(16), Basis::History)));
-    let mut others = Past::default();
+    let mut others = UpdateDurations::default();
     others.add("dns", minutes(5));
     assert_eq!(estimate(&waves, &others, None), None);
 }

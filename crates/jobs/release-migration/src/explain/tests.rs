@@ -37,7 +37,7 @@ fn explained(
     })
 }
 
-fn evidence(arrival: Arrival, stale: Vec<Running>) -> Evidence {
+fn evidence(arrival: Arrival, stale: Vec<PodImage>) -> Evidence {
     Evidence {
         operator: "dns".to_owned(),
         arrival,
@@ -103,7 +103,7 @@ fn reasons_and_next_steps_are_listed() {
         ]
     );
     assert_eq!(found.next, ["wait; an operator may take 20 minutes"]);
-    let stale = Running {
+    let stale = PodImage {
         namespace: "ns".to_owned(),
         pod: "p".to_owned(),
         container: "c".to_owned(),

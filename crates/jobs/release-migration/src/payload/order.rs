@@ -30,7 +30,7 @@ impl<'a> FileName<'a> {
 
 /// Manifests that are applied in parallel, in several parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ApplyStage {
     /// Components that do not wait for each other.
     pub parts: Vec<Part>,
 }
@@ -47,8 +47,8 @@ pub struct Part {
 /// The dependencies during an update: components of one run level are applied in parallel, and the next level waits for
 /// all of them. A file with a name of another form is a step of its own. Manifests have to be in the order of their
 /// files.
-pub fn steps(manifests: &[Manifest]) -> Vec<Step> {
-    let mut steps: Vec<(Option<u32>, Step)> = Vec::new();
+pub fn steps(manifests: &[Manifest]) -> Vec<ApplyStage> {
+    let mut steps: Vec<(Option<u32>, ApplyStage)> = Vec::new();
     for (place, manifest) in manifests.iter().enumerate() {
         let name = FileName::read(&manifest.file);
         let level = name.map(|it| it.level);
@@ -62,7 +62,7 @@ pub fn steps(manifests: &[Manifest]) -> Vec<Step> {
             }
             _ => {
                 let parts = vec![part(component, place)];
-                steps.push((level, Step { parts }));
+                steps.push((level, ApplyStage { parts }));
             }
         }
     }

@@ -11,14 +11,18 @@ fn words(all: &[&str]) -> Vec<String> {
 }
 
 #[rstest]
-#[case(Answer::Index(platforms(&["linux/amd64", "linux/arm64/v8", "linux/s390x"])), "Ready", &[])]
-#[case(Answer::Index(platforms(&["linux/amd64"])), "Missing", &["arm64", "s390x"])]
-#[case(Answer::Index(platforms(&["linux/arm64", "windows/s390x"])), "Missing", &["s390x"])]
-#[case(Answer::Index(Vec::new()), "Missing", &["arm64", "s390x"])]
-#[case(Answer::Single(Some("linux/arm64".parse().unwrap())), "NotAnIndex", &["s390x"])]
-#[case(Answer::Single(None), "NotAnIndex", &["arm64", "s390x"])]
-#[case(Answer::Error("no".to_owned()), "Unknown", &[])]
-fn images_are_evaluated(#[case] answer: Answer, #[case] word: &str, #[case] missing: &[&str]) {
+#[case(ImageInspection::Index(platforms(&["linux/amd64", "linux/arm64/v8", "linux/s390x"])), "Ready", &[])]
+#[case(ImageInspection::Index(platforms(&["linux/amd64"])), "Missing", &["arm64", "s390x"])]
+#[case(ImageInspection::Index(platforms(&["linux/arm64", "windows/s390x"])), "Missing", &["s390x"])]
+#[case(ImageInspection::Index(Vec::new()), "Missing", &["arm64", "s390x"])]
+#[case(ImageInspection::Single(Some("linux/arm64".parse().unwrap())), "NotAnIndex", &["s390x"])]
+#[case(ImageInspection::Single(None), "NotAnIndex", &["arm64", "s390x"])]
+#[case(ImageInspection::Error("no".to_owned()), "Unknown", &[])]
+fn images_are_evaluated(
+    #[case] answer: ImageInspection,
+    #[case] word: &str,
+    #[case] missing: &[&str],
+) {
     let checked = judge("cli", "q/r:1", &words(&["arm64", "s390x"]), None, answer);
     assert_eq!(checked.fitness.word(), word);
     assert_eq!(checked.fitness.missing(), missing);
@@ -26,16 +30,22 @@ fn images_are_evaluated(#[case] answer: Answer, #[case] word: &str, #[case] miss
 
 #[test]
 fn single_manifest_may_suffice() {
-    let single = Answer::Single(Some("linux/arm64".parse().unwrap()));
+    let single = ImageInspection::Single(Some("linux/arm64".parse().unwrap()));
     let checked = judge("cli", "q/r:1", &words(&["arm64"]), None, single);
-    assert_eq!(checked.fitness, Fitness::Ready);
+    assert_eq!(checked.fitness, ImageVerdict::Ready);
 }
 
 #[test]
 fn one_bad_image_fails_the_preflight() {
     let wanted = words(&["arm64"]);
     let image = |name: &str, all: &[&str]| {
-        judge(name, "q/r:1", &wanted, None, Answer::Index(platforms(all)))
+        judge(
+            name,
+            "q/r:1",
+            &wanted,
+            None,
+            ImageInspection::Index(platforms(all)),
+        )
     };
     let good = image("b", &["linux/amd64", "linux/arm64"]);
     let bad = image("a", &["linux/amd64"]);
@@ -46,7 +56,7 @@ fn one_bad_image_fails_the_preflight() {
     let names: Vec<_> = both.images.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     let mut excepted = bad;
-    excepted.fitness = Fitness::Excepted;
+    excepted.fitness = ImageVerdict::Excepted;
     let allowed = Preflight::of(&wanted, vec![good, excepted]);
     assert!(allowed.ready);
     assert_eq!(allowed.common(), ["amd64", "arm64"]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::node;
 use api::openshift::{MachineConfigPool, annotations};
 use k8s_openapi::api::core::v1::Node;
 use kube_core::ResourceExt as _;
@@ -9,15 +10,13 @@ use machinery::selector::LabelSelector;
 use serde::Serialize;
 
 use super::Cluster;
-use crate::eta::Machines;
+use crate::eta::NodeProgress;
 
 /// The pools of the control plane.
 const CONTROL_PLANE_POOLS: [&str; 2] = ["master", "arbiter"];
 /// The pool of nodes that no custom pool selects.
 const DEFAULT_POOL: &str = "worker";
 
-/// Node label: operating system.
-const OS: &str = "kubernetes.io/os";
 /// Node annotation: requested drain.
 const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
 /// Node annotation: last completed drain.
@@ -134,12 +133,12 @@ impl PoolReport {
 }
 
 /// The nodes that machine-config waits for.
-pub(super) fn machines(control: &[PoolReport]) -> Machines {
+pub(super) fn machines(control: &[PoolReport]) -> NodeProgress {
     let sum = |of: fn(&PoolReport) -> usize| {
         let sum: usize = control.iter().map(of).sum();
         u32::try_from(sum).unwrap_or(u32::MAX)
     };
-    Machines {
+    NodeProgress {
         total: sum(|it| it.total),
         updated: sum(|it| it.updated),
     }
@@ -185,7 +184,8 @@ pub(super) fn pools(
 fn pool_of<'a>(node: &Node, pools: &'a [(String, LabelSelector)]) -> Option<&'a str> {
     let labels = node.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
-    if label(OS) == Some("windows") {
+    // By the label alone, as the operator itself decides (pkg/helpers/helpers.go).
+    if label(node::OS) == Some("windows") {
         return None;
     }
     let selecting = pools.iter().filter(|(_, selector)| selector.matches(label));
@@ -272,12 +272,7 @@ fn node(
         Some(version) => version == target && is_there,
         None => is_there,
     };
-    let is_ready = node
-        .status
-        .iter()
-        .flat_map(|it| it.conditions.iter().flatten())
-        .any(|it| it.type_ == "Ready" && it.status == "True");
-    let is_off = node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true);
+    let is_ready = node::ready(node) == Some(true);
     let phase = if is_updated {
         NodePhase::Updated
     } else if pool.spec.paused {
@@ -306,14 +301,13 @@ fn node(
             _ => (NodeAssessment::Progressing, String::new()),
         }
     };
-    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
     NodeReport {
         name: node.name_any(),
         assessment,
         phase,
         version: version.cloned().unwrap_or_else(|| "?".to_owned()),
-        architecture: info.map(|it| it.architecture.clone()).unwrap_or_default(),
-        available: is_ready && !is_off,
+        architecture: node::architecture(node).unwrap_or_default().to_owned(),
+        available: is_ready && !node::is_cordoned(node),
         message,
     }
 }

@@ -9,7 +9,7 @@ use super::Cluster;
 use crate::adoption::OPERATOR_IMAGE;
 use crate::conditions::MACHINE_CONFIG;
 use crate::diagnose::{Diagnosis, diagnose};
-use crate::evaluate::{Undone, undone};
+use crate::evaluate::{MissingVersion, undone};
 
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,14 +82,14 @@ pub(super) fn reports(cluster: &Cluster<'_>) -> Vec<OperatorReport> {
 }
 
 /// The expected versions without the release: its version, and for machine-config the image in its Deployment.
-fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec<Undone> {
+fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec<MissingVersion> {
     let status = cluster.version.status.as_ref();
     let version = status.map_or("", |it| it.desired.version.as_str());
     let mut undone = Vec::new();
     let mut expect = |name: &str, to: &str| {
         let from = operator.version(name);
         if from != Some(to) {
-            undone.push(Undone {
+            undone.push(MissingVersion {
                 name: name.to_owned(),
                 from: from.map(str::to_owned),
                 to: to.to_owned(),
@@ -107,7 +107,11 @@ fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec
     undone
 }
 
-fn report(name: &str, operator: Option<&ClusterOperator>, undone: &[Undone]) -> OperatorReport {
+fn report(
+    name: &str,
+    operator: Option<&ClusterOperator>,
+    undone: &[MissingVersion],
+) -> OperatorReport {
     let condition = |kind: &str| operator.and_then(|it| it.condition(kind));
     let progressing = condition("Progressing");
     OperatorReport {

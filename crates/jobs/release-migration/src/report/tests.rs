@@ -5,7 +5,7 @@ use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::evidence::Running;
+use crate::evidence::PodImage;
 use crate::payload::{Manifest, Payload};
 
 const NAMES: [&str; 33] = [
@@ -245,7 +245,7 @@ impl Stage {
             machine_config_image: None,
             evidence: &self.evidence,
             known: &KnownPayloads::of(&self.version),
-            past: &Past::default(),
+            past: &UpdateDurations::default(),
             now: self.now,
         })
     }
@@ -345,7 +345,7 @@ fn without_the_release_only_versions_count() {
         machine_config_image: Some(&image('b')),
         evidence: &[],
         known: &known,
-        past: &Past::default(),
+        past: &UpdateDurations::default(),
         now: first.now,
     });
     let completion = report.control_plane.completion;
@@ -372,7 +372,7 @@ fn early_completion_claim_is_detected() {
         arrival: Arrival::Rolling,
         containers: 2,
         foreign: 0,
-        stale: vec![Running {
+        stale: vec![PodImage {
             namespace: "openshift-ingress".to_owned(),
             pod: "router-1".to_owned(),
             container: "router".to_owned(),
@@ -534,7 +534,7 @@ fn paused_and_degraded_nodes_are_distinguished() {
             machine_config_image: None,
             evidence: &[],
             known: &KnownPayloads::of(&moment.version),
-            past: &Past::default(),
+            past: &UpdateDurations::default(),
             now: moment.now,
         });
         assert_eq!(report.workers[0].assessment, assessment);

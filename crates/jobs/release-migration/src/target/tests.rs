@@ -19,7 +19,7 @@ fn version(request: Option<Value>, available: &Value) -> ClusterVersion {
     .unwrap()
 }
 
-fn describe(found: Result<Target, Invalid>) -> String {
+fn describe(found: Result<Target, InvalidUpdate>) -> String {
     match found {
         Ok(Target::Stay) => "stay".to_owned(),
         Ok(Target::Go(release)) => format!("go to {} {}", release.version, release.image)

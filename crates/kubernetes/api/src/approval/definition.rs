@@ -1,20 +1,17 @@
 //! The CustomResourceDefinition of ApprovalPolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{GROUP, PLURAL, VERSION};
+use super::ApprovalPolicy;
+use crate::definition::schema::{Schema, boolean, int32, name, object, one_of, set, text};
 use crate::definition::{Definition, maintenance_windows};
 
 /// The CustomResourceDefinition. It has no status: the configurations a policy applies to report
 /// missing approvals.
 pub fn definition() -> CustomResourceDefinition {
-    let kind = Definition {
-        group: GROUP,
-        version: VERSION,
-        kind: "ApprovalPolicy",
-        plural: PLURAL,
-        short: &["apol"],
+    let crd = Definition {
+        short_names: &["apol"],
         description: "ApprovalPolicy sets the minimum approvals for VirtPlatformConfigs: how many users have to approve a plan, who may approve, when its items may start and how long an approval is valid. All policies that select a configuration apply; spec.approvalPolicy of the configuration can only add to them.",
         columns: &[
             ("Profiles", ".spec.profiles"),
@@ -27,51 +24,26 @@ pub fn definition() -> CustomResourceDefinition {
                 .to_owned(),
         ),
         spec: spec(),
-        status: Value::Null,
+        status: None,
     };
-    kind.build()
+    crd.build::<ApprovalPolicy>()
 }
 
-fn spec() -> Value {
-    json!({
-        "description": "The required approvals.",
-        "type": "object",
-        "required": ["requiredApprovals"],
-        "properties": {
-            "profiles": {
-                "description": "The profiles whose configurations the policy applies to. All if empty.",
-                "type": "array",
-                "maxItems": 64,
-                "x-kubernetes-list-type": "set",
-                "items": { "type": "string", "minLength": 1, "maxLength": 253 },
-            },
-            "impacts": {
-                "description": "The impacts the policy applies to: approvals by the impact of the plan, maintenance windows by the impact of the item. All if empty.",
-                "type": "array",
-                "maxItems": 3,
-                "x-kubernetes-list-type": "set",
-                "items": { "type": "string", "enum": ["Low", "Medium", "High"] },
-            },
-            "requiredApprovals": {
-                "description": "The number of users who have to approve a plan before it is applied.",
-                "type": "integer", "format": "int32", "minimum": 0, "maximum": 10,
-            },
-            "groups": {
-                "description": "An approver has to be a member of at least one of these groups. If empty, every user with the verb approve may approve.",
-                "type": "array",
-                "maxItems": 64,
-                "x-kubernetes-list-type": "set",
-                "items": { "type": "string", "minLength": 1, "maxLength": 253 },
-            },
-            "authorsMayApprove": {
-                "description": "Whether approvals by authors of the plan count: users who requested it or changed its inputs.",
-                "type": "boolean", "default": false,
-            },
-            "maintenanceWindows": maintenance_windows("Items of the selected impacts start only within these windows. They apply in addition to those of the configuration: an item starts while both are open."),
-            "approvalsExpireAfter": {
-                "description": "The lifetime of an approval whose plan has not started, as a Go duration such as 72h. Defaults to 720h.",
-                "type": "string", "minLength": 2, "maxLength": 32, "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$",
-            },
-        },
-    })
+fn spec() -> Schema {
+    let spec = object(json!({
+        "profiles": set(name(253)).max_items(64)
+            .about("The profiles whose configurations the policy applies to. All if empty."),
+        "impacts": set(one_of(["Low", "Medium", "High"])).max_items(3)
+            .about("The impacts the policy applies to: approvals by the impact of the plan, maintenance windows by the impact of the item. All if empty."),
+        "requiredApprovals": int32().range(0, 10).about("The number of users who have to approve a plan before it is applied."),
+        "groups": set(name(253)).max_items(64)
+            .about("An approver has to be a member of at least one of these groups. If empty, every user with the verb approve may approve."),
+        "authorsMayApprove": boolean().default(false)
+            .about("Whether approvals by authors of the plan count: users who requested it or changed its inputs."),
+        "maintenanceWindows": maintenance_windows("Items of the selected impacts start only within these windows. They apply in addition to those of the configuration: an item starts while both are open."),
+        "approvalsExpireAfter": text().with("minLength", 2).with("maxLength", 32).pattern(r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$")
+            .about("The lifetime of an approval whose plan has not started, as a Go duration such as 72h. Defaults to 720h."),
+    }));
+    spec.required(&["requiredApprovals"])
+        .about("The required approvals.")
 }

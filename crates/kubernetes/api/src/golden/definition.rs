@@ -1,9 +1,12 @@
 //! The CustomResourceDefinition of GoldenImagePolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{GROUP, NAME, PLURAL, VERSION};
+use super::{GoldenImagePolicy, NAME};
+use crate::definition::schema::{
+    Schema, atomic_list, int32, int64, map_list, name, object, one_of, text, time,
+};
 use crate::definition::{DIGEST, Definition, conditions, only};
 use crate::ssp::GOLDEN_NAMESPACE;
 
@@ -14,12 +17,8 @@ const ARCHITECTURE: &str = "^[a-z0-9]([a-z0-9_]*[a-z0-9])?$";
 
 /// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
-    let kind = Definition {
-        group: GROUP,
-        version: VERSION,
-        kind: "GoldenImagePolicy",
-        plural: PLURAL,
-        short: &["gip"],
+    let crd = Definition {
+        short_names: &["gip"],
         description: "GoldenImagePolicy configures how golden images are imported and retained. Only the object named default is used; without it, the field defaults apply.",
         columns: &[
             ("Default", ".status.nodes.defaultArchitecture"),
@@ -28,152 +27,88 @@ pub fn definition() -> CustomResourceDefinition {
         ],
         name: only("GoldenImagePolicy", NAME),
         spec: spec(),
-        status: status(),
+        status: Some(status()),
     };
-    kind.build()
+    crd.build::<GoldenImagePolicy>()
 }
 
-fn spec() -> Value {
-    json!({
-        "description": "The desired configuration.",
-        "type": "object",
-        "properties": {
-            "defaultArchitecture": architecture("The architecture that DataSource names without architecture refer to, if there are several. Defaults to that of the control plane, or else that of most nodes."),
-            "gracePeriod": duration("How long images are kept after the last node of their architecture has been removed.", "1h"),
-            "retention": {
-                "description": "The retention of imports and history.",
-                "type": "object",
-                "properties": {
-                    "importsToKeep": {
-                        "description": "How many imports are kept for images that do not set importsToKeep.",
-                        "type": "integer", "format": "int32", "minimum": 1, "maximum": 100,
-                    },
-                    "history": {
-                        "description": "How many earlier versions are recorded in the history of a DataSource.",
-                        "type": "integer", "format": "int32", "minimum": 0, "maximum": 50, "default": 10,
-                    },
-                },
-            },
-            "polling": {
-                "description": "How registries are polled for new versions.",
-                "type": "object",
-                "properties": {
-                    "jitter": duration("The maximum random delay of a poll after its scheduled time, which spreads the load on registries.", "5m"),
-                },
-            },
-            "retry": {
-                "description": "Backoff of failed imports and polls.",
-                "type": "object",
-                "properties": {
-                    "initialDelay": duration("The delay after the first failure; it doubles with each further failure.", "30s"),
-                    "maxDelay": duration("The longest delay between retries.", "1h"),
-                },
-            },
-            "discovery": {
-                "description": "How the architectures found in an image are used: not at all (Off), a template that declares others gets a condition (Report), or in addition a template that declares none gets them (Adopt).",
-                "type": "string", "enum": ["Off", "Report", "Adopt"], "default": "Report",
-            },
-            "sniffing": {
-                "description": "What happens if a disk boots on another architecture than its image declares: the disk is not checked (Off), a warning event is emitted (Warn), or no DataSource refers to the import (Refuse).",
-                "type": "string", "enum": ["Off", "Warn", "Refuse"], "default": "Refuse",
-            },
-            "unchangedContent": {
-                "description": "What happens with a new image version whose disk contents are unchanged.",
-                "type": "string", "enum": ["Skip", "Import"], "default": "Skip",
-            },
-            "images": {
-                "description": "Settings of single images, which override those of the policy.",
-                "type": "array",
-                "maxItems": 512,
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["namespace", "name"],
-                "items": image(),
-            },
-        },
-    })
+fn spec() -> Schema {
+    let retention = object(json!({
+        "importsToKeep": int32().range(1, 100).about("How many imports are kept for images that do not set importsToKeep."),
+        "history": int32().range(0, 50).default(10)
+            .about("How many earlier versions are recorded in the history of a DataSource."),
+    }));
+    let polling = object(json!({
+        "jitter": duration("The maximum random delay of a poll after its scheduled time, which spreads the load on registries.", "5m"),
+    }));
+    let retry = object(json!({
+        "initialDelay": duration("The delay after the first failure; it doubles with each further failure.", "30s"),
+        "maxDelay": duration("The longest delay between retries.", "1h"),
+    }));
+    let spec = object(json!({
+        "defaultArchitecture": architecture("The architecture that DataSource names without architecture refer to, if there are several. Defaults to that of the control plane, or else that of most nodes."),
+        "gracePeriod": duration("How long images are kept after the last node of their architecture has been removed.", "1h"),
+        "retention": retention.about("The retention of imports and history."),
+        "polling": polling.about("How registries are polled for new versions."),
+        "retry": retry.about("Backoff of failed imports and polls."),
+        "discovery": one_of(["Off", "Report", "Adopt"]).default("Report")
+            .about("How the architectures found in an image are used: not at all (Off), a template that declares others gets a condition (Report), or in addition a template that declares none gets them (Adopt)."),
+        "sniffing": one_of(["Off", "Warn", "Refuse"]).default("Refuse")
+            .about("What happens if a disk boots on another architecture than its image declares: the disk is not checked (Off), a warning event is emitted (Warn), or no DataSource refers to the import (Refuse)."),
+        "unchangedContent": one_of(["Skip", "Import"]).default("Skip")
+            .about("What happens with a new image version whose disk contents are unchanged."),
+        "images": map_list(&["namespace", "name"], image()).max_items(512)
+            .about("Settings of single images, which override those of the policy."),
+    }));
+    spec.about("The desired configuration.")
 }
 
-fn image() -> Value {
-    json!({
-        "description": "Settings of one image.",
-        "type": "object",
-        "required": ["name"],
-        "properties": {
-            "name": { "description": "The name of the DataSource without the architecture suffix.", "type": "string", "minLength": 1, "maxLength": 253 },
-            "namespace": { "description": "The namespace.", "type": "string", "minLength": 1, "maxLength": 63, "default": GOLDEN_NAMESPACE },
-            "defaultArchitecture": architecture("The architecture that the name without architecture refers to."),
-            "pins": {
-                "description": "Versions the DataSource stays at, regardless of newer imports.",
-                "type": "array",
-                "maxItems": 16,
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["architecture"],
-                "items": {
-                    "type": "object",
-                    "required": ["digest"],
-                    "properties": {
-                        "architecture": { "description": "The architecture; empty for an image without architecture.", "type": "string", "maxLength": 32, "default": "" },
-                        "digest": { "description": "The version: the digest of the manifest.", "type": "string", "pattern": DIGEST },
-                        "reason": { "description": "Why the version is pinned.", "type": "string", "maxLength": 1024 },
-                    },
-                },
-            },
-        },
-    })
+fn image() -> Schema {
+    let pin = object(json!({
+        "architecture": text().with("maxLength", 32).default("").about("The architecture; empty for an image without architecture."),
+        "digest": text().pattern(DIGEST).about("The version: the digest of the manifest."),
+        "reason": text().with("maxLength", 1024).about("Why the version is pinned."),
+    }));
+    let image = object(json!({
+        "name": name(253).about("The name of the DataSource without the architecture suffix."),
+        "namespace": name(63).default(GOLDEN_NAMESPACE).about("The namespace."),
+        "defaultArchitecture": architecture("The architecture that the name without architecture refers to."),
+        "pins": map_list(&["architecture"], pin.required(&["digest"])).max_items(16)
+            .about("Versions the DataSource stays at, regardless of newer imports."),
+    }));
+    image.required(&["name"]).about("Settings of one image.")
 }
 
-fn status() -> Value {
-    let texts = json!({ "type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 64, "items": { "type": "string" } });
-    let text = json!({ "type": "string" });
-    json!({
-        "description": "The observed state.",
-        "type": "object",
-        "properties": {
-            "observedGeneration": { "type": "integer", "format": "int64" },
-            "conditions": conditions(),
-            "nodes": {
-                "description": "The architectures of the nodes.",
-                "type": "object",
-                "properties": {
-                    "workload": texts, "controlPlane": texts, "ignored": texts,
-                    "defaultArchitecture": text, "defaultReason": text,
-                },
-            },
-            "images": {
-                "description": "The images.",
-                "type": "array",
-                "x-kubernetes-list-type": "atomic",
-                "items": {
-                    "type": "object",
-                    "required": ["namespace", "name"],
-                    "properties": {
-                        "namespace": text, "name": text,
-                        "defaultArchitecture": text, "defaultReason": text,
-                        "architectures": {
-                            "type": "array",
-                            "x-kubernetes-list-type": "atomic",
-                            "items": {
-                                "type": "object",
-                                "required": ["state"],
-                                "properties": {
-                                    "architecture": text, "dataSource": text, "state": text,
-                                    "reason": text, "digest": text,
-                                    "leavesAt": { "type": "string", "format": "date-time" },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    })
+fn status() -> Schema {
+    let texts = || atomic_list(text()).max_items(64);
+    let nodes = object(json!({
+        "workload": texts(), "controlPlane": texts(), "ignored": texts(),
+        "defaultArchitecture": text(), "defaultReason": text(),
+    }));
+    let architecture = object(json!({
+        "architecture": text(), "dataSource": text(), "state": text(),
+        "reason": text(), "digest": text(), "leavesAt": time(),
+    }));
+    let image = object(json!({
+        "namespace": text(), "name": text(), "defaultArchitecture": text(), "defaultReason": text(),
+        "architectures": atomic_list(architecture.required(&["state"])),
+    }));
+    let status = object(json!({
+        "observedGeneration": int64(),
+        "conditions": conditions(),
+        "nodes": nodes.about("The architectures of the nodes."),
+        "images": atomic_list(image.required(&["namespace", "name"])).about("The images."),
+    }));
+    status.about("The observed state.")
 }
 
-fn architecture(description: &str) -> Value {
-    json!({ "description": description, "type": "string", "maxLength": 32, "pattern": ARCHITECTURE })
+fn architecture(description: &str) -> Schema {
+    let schema = text().with("maxLength", 32).pattern(ARCHITECTURE);
+    schema.about(description)
 }
 
-fn duration(description: &str, default: &str) -> Value {
-    let description = format!("{description} A Go duration such as 30s or 2h.");
-    json!({ "description": description, "type": "string", "pattern": DURATION, "maxLength": 32, "default": default })
+fn duration(description: &str, default: &str) -> Schema {
+    let schema = text().with("maxLength", 32).pattern(DURATION);
+    let schema = schema.about(&format!("{description} A Go duration such as 30s or 2h."));
+    schema.default(default)
 }

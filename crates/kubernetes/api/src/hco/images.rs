@@ -1,8 +1,11 @@
 //! The golden image settings of a HyperConverged, independent of its version.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::{HyperConvergedStatus, MULTI_ARCH, MULTI_ARCH_PROPOSED, v1, v1beta1};
+use super::{
+    BootImages, HyperConvergedStatus, MULTI_ARCH, MULTI_ARCH_PROPOSED, MultiArchSwitch, v1, v1beta1,
+};
 use crate::ssp::DataImportCronTemplate;
 
 /// The default namespace of VM templates.
@@ -110,20 +113,14 @@ impl From<v1::HyperConverged> for Images {
         let placements = object.spec.deployment.node_placements;
         Self {
             version: Version::V1,
-            namespace: object.metadata.namespace.unwrap_or_default(),
-            name: object.metadata.name.unwrap_or_default(),
-            uid: object.metadata.uid,
-            generation: object.metadata.generation,
-            common_boot_images: sources.enable_common_boot_image_import.unwrap_or(true),
-            field: sources.enable_multi_arch_boot_image_import,
-            proposed_field: sources.enable_multi_arch_common_boot_image_import,
+            field: sources.multi_arch.enable_multi_arch_boot_image_import,
+            proposed_field: sources
+                .multi_arch
+                .enable_multi_arch_common_boot_image_import,
             gates: gates.collect(),
-            templates: sources.data_import_cron_templates,
-            common_boot_image_namespace: filled(sources.common_boot_image_namespace),
-            common_templates_namespace: filled(sources.common_templates_namespace)
-                .unwrap_or_else(|| TEMPLATES_NAMESPACE.to_owned()),
             placement: placements.and_then(|placements| placements.workload),
             status: object.status.unwrap_or_default(),
+            ..Self::new(object.metadata, sources.boot_images)
         }
     }
 }
@@ -131,33 +128,38 @@ impl From<v1::HyperConverged> for Images {
 impl From<v1beta1::HyperConverged> for Images {
     fn from(object: v1beta1::HyperConverged) -> Self {
         let spec = object.spec;
-        let gates = spec.feature_gates;
-        let gates = [
-            (GateName::Current, gates.enable_multi_arch_boot_image_import),
-            (
-                GateName::Proposed,
-                gates.enable_multi_arch_common_boot_image_import,
-            ),
-        ];
+        let MultiArchSwitch {
+            enable_multi_arch_boot_image_import: current,
+            enable_multi_arch_common_boot_image_import: proposed,
+        } = spec.feature_gates.multi_arch;
+        let gates = [(GateName::Current, current), (GateName::Proposed, proposed)];
+        let gates = gates.into_iter();
         Self {
             version: Version::V1Beta1,
-            namespace: object.metadata.namespace.unwrap_or_default(),
-            name: object.metadata.name.unwrap_or_default(),
-            uid: object.metadata.uid,
-            generation: object.metadata.generation,
-            common_boot_images: spec.enable_common_boot_image_import.unwrap_or(true),
-            field: None,
-            proposed_field: None,
             gates: gates
-                .into_iter()
                 .filter_map(|(name, on)| Some(Gate { name, on: on? }))
                 .collect(),
-            templates: spec.data_import_cron_templates,
-            common_boot_image_namespace: filled(spec.common_boot_image_namespace),
-            common_templates_namespace: filled(spec.common_templates_namespace)
-                .unwrap_or_else(|| TEMPLATES_NAMESPACE.to_owned()),
             placement: spec.workloads.node_placement,
             status: object.status.unwrap_or_default(),
+            ..Self::new(object.metadata, spec.boot_images)
+        }
+    }
+}
+
+impl Images {
+    /// What both versions have in common.
+    fn new(metadata: ObjectMeta, boot_images: BootImages) -> Self {
+        Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid,
+            generation: metadata.generation,
+            common_boot_images: boot_images.enable_common_boot_image_import.unwrap_or(true),
+            templates: boot_images.data_import_cron_templates,
+            common_boot_image_namespace: filled(boot_images.common_boot_image_namespace),
+            common_templates_namespace: filled(boot_images.common_templates_namespace)
+                .unwrap_or_else(|| TEMPLATES_NAMESPACE.to_owned()),
+            ..Self::default()
         }
     }
 }

@@ -4,9 +4,8 @@ use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::HyperConvergedStatus;
+use super::{BootImages, HyperConvergedStatus, MultiArchSwitch};
 use crate::Rest;
-use crate::ssp::DataImportCronTemplate;
 
 /// The desired configuration.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,24 +17,13 @@ use crate::ssp::DataImportCronTemplate;
     namespaced,
     status = "HyperConvergedStatus",
     schema = "disabled",
-    derive = "PartialEq",
-    derive = "Default",
     crates(kube_core = "::kube_core")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HyperConvergedSpec {
-    /// Whether built-in boot images are imported (default true).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enable_common_boot_image_import: Option<bool>,
-    /// Custom boot image templates, and overrides of built-in ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub data_import_cron_templates: Vec<DataImportCronTemplate>,
-    /// The namespace of built-in boot images.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub common_boot_image_namespace: Option<String>,
-    /// The namespace of VM templates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub common_templates_namespace: Option<String>,
+    /// The boot images.
+    #[serde(flatten)]
+    pub boot_images: BootImages,
     /// The placement of virtual machines.
     #[serde(default)]
     pub workloads: Workloads,
@@ -64,11 +52,8 @@ pub struct Workloads {
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGates {
     /// Whether boot images are imported for every architecture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enable_multi_arch_boot_image_import: Option<bool>,
-    /// The same switch under its first proposed name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enable_multi_arch_common_boot_image_import: Option<bool>,
+    #[serde(flatten)]
+    pub multi_arch: MultiArchSwitch,
     /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,

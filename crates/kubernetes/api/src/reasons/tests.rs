@@ -1,28 +1,32 @@
 //! Lookup of documented events and conditions.
 
-use super::{ANY, Conditions, Event, either, fine, normal, says, tells, warning};
+use super::{ANY, Conditions, Event, Reason, has_condition, has_event};
+use crate::{condition_reasons, conditions, events};
 
-const EVENTS: &[Event] = &[
-    normal("Went", "Thing", "it went"),
-    warning("Fell", "Thing", "it fell"),
-    either("Stood", "Thing", "it stood"),
-];
+const EVENTS: &[Event] = events! {
+    Normal "Went" "Thing" => "it went";
+    Warning "Fell" "Thing" => "it fell";
+    Either "Stood" "Thing" => "it stood";
+};
 
-const CONDITIONS: &[Conditions] = &[
-    Conditions {
-        of: "Thing",
-        types: &[("Up", "It stands."), ("Down", "It lies.")],
-        reasons: &[
-            &[fine("True", "Yes", "So it is.")],
-            &[fine("False, Unknown", "No", "")],
-        ],
-    },
-    Conditions {
-        of: "Other",
-        types: &[("Open", "It is open.")],
-        reasons: &[&[fine("False", ANY, "As the door says.")]],
-    },
-];
+const SHARED: &[Reason] = condition_reasons! {
+    "True" "Yes": "So it is." => "Enjoy it.";
+};
+
+const CONDITIONS: &[Conditions] = conditions! {
+    of "Thing", "Up": "It stands.", "Down": "It lies." with [SHARED] {
+        "False, Unknown" "No": "";
+    }
+    of "Other", "Open": "It is open." {
+        "False" ANY: "As the door says.";
+    }
+};
+
+#[test]
+fn tables_keep_the_order_and_the_advice() {
+    let reasons = CONDITIONS[0].all().map(|it| (it.name, it.advice));
+    assert!(reasons.eq([("Yes", "Enjoy it."), ("No", "")]));
+}
 
 #[test]
 fn events_are_matched_by_reason_and_type() {
@@ -35,7 +39,7 @@ fn events_are_matched_by_reason_and_type() {
         ("Stood", false, true),
         ("Jumped", false, false),
     ] {
-        assert_eq!(tells(EVENTS, reason, is_warning), expected, "{reason}");
+        assert_eq!(has_event(EVENTS, reason, is_warning), expected, "{reason}");
     }
 }
 
@@ -52,7 +56,7 @@ fn conditions_give_the_reasons_of_their_type() {
         ("Open", "True", "Jammed", false),
         ("Shut", "True", "Yes", false),
     ] {
-        let found = says(CONDITIONS, kind, status, word);
+        let found = has_condition(CONDITIONS, kind, status, word);
         assert_eq!(found, expected, "{kind} {status} {word}");
     }
 }

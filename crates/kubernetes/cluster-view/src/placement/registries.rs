@@ -7,13 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use importer::{platforms_within, told};
 use moka::sync::Cache;
-use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
-use placement::{Inspection, Uninspectable, Used};
+use oci::resolve::platforms_within;
+use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings, error_chain};
+use placement::{ImageUse, Inspection, Uninspectable};
 use platform::{AddressPolicy, Digest, Reference, Source};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+
+use super::inspect::inspection_of;
 
 /// How old the digest of a tag may be if the pull policy lets nodes use an image they have.
 const TAG_TTL: Duration = Duration::from_mins(10);
@@ -61,17 +63,10 @@ struct Outage {
 /// Why an image could not be inspected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The resulting knowledge about the image.
+    /// What is known about the image then.
     pub known: Uninspectable,
     /// The registry's `Retry-After`.
     pub retry_after: Option<Duration>,
-}
-
-impl Failure {
-    /// The failure as knowledge about the image.
-    pub fn knowledge(&self) -> Inspection {
-        Inspection::Uninspectable(self.known.clone())
-    }
 }
 
 impl fmt::Debug for Registries {
@@ -124,7 +119,7 @@ impl Registries {
     }
 
     /// The platforms of an image if they are cached.
-    pub fn known(&self, used: &Used, keyring: &Keyring) -> Option<Inspection> {
+    pub fn known(&self, used: &ImageUse, keyring: &Keyring) -> Option<Inspection> {
         let reference: Reference = match used.image.parse() {
             Ok(reference) => reference,
             Err(error) => return Some(unreadable(&error)),
@@ -137,7 +132,11 @@ impl Registries {
     }
 
     /// The platforms of an image. Concurrent callers share a request.
-    pub async fn look(&self, used: &Used, keyring: &Arc<Keyring>) -> Result<Inspection, Failure> {
+    pub async fn inspect(
+        &self,
+        used: &ImageUse,
+        keyring: &Arc<Keyring>,
+    ) -> Result<Inspection, Failure> {
         let reference: Reference = match used.image.parse() {
             Ok(reference) => reference,
             Err(error) => return Ok(unreadable(&error)),
@@ -153,7 +152,7 @@ impl Registries {
         let looked = tokio::time::timeout(INSPECTION_TIMEOUT, asking).await;
         let looked = looked.unwrap_or_else(|_| Err(timed_out(&host)));
         match &looked {
-            Err(failure) if failure.known.passing => self.failed(host, &failure.known.message),
+            Err(failure) if failure.known.transient => self.failed(host, &failure.known.message),
             _ => self.inner.outages.invalidate(&host),
         }
         looked
@@ -161,7 +160,7 @@ impl Registries {
 
     async fn ask(
         &self,
-        used: &Used,
+        used: &ImageUse,
         reference: Reference,
         keyring: &Arc<Keyring>,
     ) -> Result<Inspection, Failure> {
@@ -170,13 +169,7 @@ impl Registries {
         let content = client
             .resolve(&reference, keyring, freshness)
             .await
-            .map_err(|error| Failure {
-                known: Uninspectable {
-                    message: told(&error),
-                    passing: error.is_transient(),
-                },
-                retry_after: error.retry_after(),
-            })?;
+            .map_err(|error| failure(&error, error.is_transient(), error.retry_after()))?;
         if let Some(known) = self.inner.platforms.get(&content.digest) {
             return Ok(known);
         }
@@ -185,22 +178,13 @@ impl Registries {
             let image = Image::open(&source, client, Arc::clone(keyring)).await?;
             platforms_within(&image, &used.image, freshness).await
         };
-        let inspection = inspected.await.map_err(|error| Failure {
-            known: Uninspectable {
-                message: told(&error),
-                passing: error.is_transient(),
-            },
-            retry_after: error.retry_after(),
-        })?;
-        let known = if inspection.platforms.is_empty() {
-            Inspection::Anywhere
-        } else {
-            let platforms = inspection.platforms.into_iter();
-            Inspection::Platforms(platforms.map(|entry| entry.platform).collect())
-        };
+        let inspection = inspected
+            .await
+            .map_err(|error| failure(&error, error.is_transient(), error.retry_after()))?;
+        let (digest, complete) = (inspection.digest.clone(), inspection.complete);
+        let known = inspection_of(inspection);
         // An incomplete inspection is not cached: the rest may be there the next time.
-        if inspection.complete {
-            let digest = inspection.digest.clone();
+        if complete {
             self.inner.platforms.insert(digest, known.clone());
         }
         Ok(known)
@@ -223,7 +207,7 @@ impl Registries {
 
     /// The knowledge about an image whose registry has been unavailable for at least `outage_limit`, so
     /// that callers need not wait for it again.
-    pub fn given_up(&self, used: &Used, outage_limit: Duration) -> Option<Inspection> {
+    pub fn given_up(&self, used: &ImageUse, outage_limit: Duration) -> Option<Inspection> {
         let reference: Reference = used.image.parse().ok()?;
         let host = reference.host().to_string();
         let outage = self.inner.outages.get(&host)?;
@@ -237,13 +221,13 @@ impl Registries {
             );
             Inspection::Uninspectable(Uninspectable {
                 message,
-                passing: true,
+                transient: true,
             })
         })
     }
 }
 
-fn freshness(used: &Used) -> Freshness {
+fn freshness(used: &ImageUse) -> Freshness {
     Freshness::Within(if used.always {
         TAG_TTL_PULL_ALWAYS
     } else {
@@ -251,11 +235,23 @@ fn freshness(used: &Used) -> Freshness {
     })
 }
 
+fn failure(
+    error: &dyn std::error::Error,
+    transient: bool,
+    retry_after: Option<Duration>,
+) -> Failure {
+    let message = error_chain(error);
+    Failure {
+        known: Uninspectable { message, transient },
+        retry_after,
+    }
+}
+
 fn timed_out(host: &str) -> Failure {
     Failure {
         known: Uninspectable {
             message: format!("{host} does not answer"),
-            passing: true,
+            transient: true,
         },
         retry_after: None,
     }
@@ -264,7 +260,7 @@ fn timed_out(host: &str) -> Failure {
 /// The image reference is invalid; the kubelet rejects it as well.
 fn unreadable(error: &platform::ReferenceError) -> Inspection {
     Inspection::Uninspectable(Uninspectable {
-        message: told(error),
-        passing: false,
+        message: error_chain(error),
+        transient: false,
     })
 }

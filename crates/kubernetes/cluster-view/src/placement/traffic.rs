@@ -7,21 +7,21 @@ use runtime::metrics::{Gauges, Metrics};
 use crate::placement::registries::Registries;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct RequestLabels {
     host: String,
     operation: &'static str,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Host {
+struct HostLabels {
     host: String,
 }
 
 /// Requests to registries, and their remaining rate limits.
 #[derive(Clone)]
 pub struct RegistryMetrics {
-    requests: Gauges<Asked>,
-    left: Gauges<Host>,
+    requests: Gauges<RequestLabels>,
+    left: Gauges<HostLabels>,
 }
 
 impl RegistryMetrics {
@@ -40,7 +40,7 @@ impl RegistryMetrics {
     }
 
     /// Updates the gauges from the counters of the registry client.
-    pub fn tell(&self, registries: &Registries) {
+    pub fn update(&self, registries: &Registries) {
         // A float counts exactly up to 2^53 requests.
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
         let number = |count: u64| count as f64;
@@ -48,11 +48,11 @@ impl RegistryMetrics {
         let counts = registries.counts();
         let requests = counts.all().into_iter().map(|(host, operation, count)| {
             let operation = operation.name();
-            (Asked { host, operation }, number(count))
+            (RequestLabels { host, operation }, number(count))
         });
         self.requests.set(&all, requests);
         let left = counts.left().into_iter();
-        let left = left.map(|(host, count)| (Host { host }, number(count)));
+        let left = left.map(|(host, count)| (HostLabels { host }, number(count)));
         self.left.set(&all, left);
     }
 }

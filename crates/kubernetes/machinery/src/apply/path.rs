@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
-use crate::json::go_quote;
+use crate::json::{compare_with_float, go_quote};
+use crate::patch::go_print;
 
 /// How a child is found in its parent.
 ///
@@ -174,6 +175,10 @@ fn value_rank(value: &Value) -> u8 {
 }
 
 fn compare_numbers(a: &Number, b: &Number) -> Ordering {
+    let with_float = |int: i128, float: &Number| {
+        let float = float.as_f64().unwrap_or_default();
+        compare_with_float(int, float).unwrap_or(Ordering::Equal)
+    };
     match (integer(a), integer(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (None, None) => {
@@ -183,8 +188,8 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
             );
             a.partial_cmp(&b).unwrap_or(Ordering::Equal)
         }
-        (Some(a), None) => compare_mixed(a, b.as_f64().unwrap_or_default()),
-        (None, Some(b)) => compare_mixed(b, a.as_f64().unwrap_or_default()).reverse(),
+        (Some(a), None) => with_float(a, b),
+        (None, Some(b)) => with_float(b, a).reverse(),
     }
 }
 
@@ -195,34 +200,12 @@ fn integer(number: &Number) -> Option<i128> {
         .or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Exact, because an order that rounds is no order: sorting relies on it.
-fn compare_mixed(int: i128, float: f64) -> Ordering {
-    // Far outside of what an integer of 64 bits reaches, the sign decides.
-    if float.abs() >= 1e20 {
-        return if float > 0.0 {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        };
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "below 1e20 the truncation is exact"
-    )]
-    let whole = float.trunc() as i128;
-    int.cmp(&whole).then_with(|| {
-        0.0_f64
-            .partial_cmp(&float.fract())
-            .unwrap_or(Ordering::Equal)
-    })
-}
-
 /// A scalar as Go prints it in a path.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => number_text(number),
+        Value::Number(_) => go_print(value),
         Value::String(text) => go_quote(text),
         Value::Array(items) => {
             format!(
@@ -235,22 +218,4 @@ fn value_text(value: &Value) -> String {
             map.iter().map(entry).collect::<Vec<_>>().concat()
         }
     }
-}
-
-/// A number as Go's `%v` prints it: floats in shortest form, exponents from `1e+21` on.
-pub(super) fn number_text(number: &Number) -> String {
-    let Some(float) = number.as_f64().filter(|_| integer(number).is_none()) else {
-        return number.to_string();
-    };
-    let size = float.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
-        let text = format!("{float:e}");
-        // Go writes the sign of the exponent and at least two digits.
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, digits) = exponent
-            .strip_prefix('-')
-            .map_or(('+', exponent), |d| ('-', d));
-        return format!("{mantissa}e{sign}{digits:0>2}");
-    }
-    float.to_string()
 }

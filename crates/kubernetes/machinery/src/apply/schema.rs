@@ -243,19 +243,6 @@ impl ListKey {
 }
 
 impl Type {
-    /// The same type with its map and list replaced as a whole: what `x-kubernetes-map-type` on a
-    /// reference does to the type it refers to.
-    #[must_use]
-    pub fn as_atomic(&self) -> Self {
-        let mut out = self.clone();
-        if let Some(map) = &mut out.map {
-            map.atomic = true;
-        } else if let Some(list) = &mut out.list {
-            list.relation = ListRelation::Atomic;
-        }
-        out
-    }
-
     /// The forms that are left once the value is known. A value that fits none, and `null`, leave
     /// all of them: the first form then reports the error or treats `null` as empty.
     pub(super) fn forms(&self, value: Option<&Value>) -> u8 {

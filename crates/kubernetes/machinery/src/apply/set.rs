@@ -229,14 +229,6 @@ impl FieldSet {
         });
     }
 
-    /// The paths in this set that are neither in `other` nor below a path in `other`.
-    #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        let mut out = self.clone();
-        out.subtract_recursive(other);
-        out
-    }
-
     /// Takes out every path of `other` together with all that is below it.
     pub fn subtract_recursive(&mut self, other: &Self) {
         self.retain_against(other, |mine, their| {

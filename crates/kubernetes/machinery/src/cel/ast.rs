@@ -44,11 +44,8 @@ pub(crate) enum Kind {
     List(Vec<Element>),
     /// `{k: v, ?k: v}`.
     Map(Vec<Entry>),
-    /// `Name{field: value}`.
-    Struct {
-        name: String,
-        fields: Vec<FieldInit>,
-    },
+    /// `Name{field: value}`: no message types are declared, so the check reports every one.
+    Struct { name: String, fields: Vec<Expr> },
     /// A macro that binds variables.
     Macro(Box<Macro>),
 }
@@ -65,19 +62,7 @@ pub(crate) struct Element {
 /// Entry of a map literal.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// Key.
     pub(crate) key: Expr,
-    /// Value, an optional if `optional`.
-    pub(crate) value: Expr,
-    /// Left out if the optional is empty.
-    pub(crate) optional: bool,
-}
-
-/// Field of a message literal.
-#[derive(Debug, Clone)]
-pub(crate) struct FieldInit {
-    /// Name.
-    pub(crate) name: String,
     /// Value, an optional if `optional`.
     pub(crate) value: Expr,
     /// Left out if the optional is empty.
@@ -106,11 +91,9 @@ pub(crate) enum Literal {
 /// A macro with its variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Macro {
-    /// Which one.
     pub(crate) kind: MacroKind,
     /// The iterated value, or the optional of `optMap`.
     pub(crate) range: Expr,
-    /// First variable.
     pub(crate) var: String,
     /// Second variable of the two-variable forms.
     pub(crate) var2: Option<String>,
@@ -143,6 +126,24 @@ pub(crate) enum MacroKind {
     OptMap,
     /// `optFlatMap`
     OptFlatMap,
+}
+
+impl Kind {
+    /// The nodes right below, in the order of the source.
+    pub(crate) fn children(&self) -> Vec<&Expr> {
+        match self {
+            Self::Literal(_) | Self::Ident(_) => Vec::new(),
+            Self::Select { operand, .. } | Self::OptSelect { operand, .. } => vec![operand],
+            Self::Call { target, args, .. } => target.as_deref().into_iter().chain(args).collect(),
+            Self::List(items) => items.iter().map(|item| &item.value).collect(),
+            Self::Map(entries) => entries.iter().flat_map(|e| [&e.key, &e.value]).collect(),
+            Self::Struct { fields, .. } => fields.iter().collect(),
+            Self::Macro(node) => {
+                let head = [&node.range].into_iter().chain(&node.filter);
+                head.chain([&node.body]).collect()
+            }
+        }
+    }
 }
 
 impl Expr {

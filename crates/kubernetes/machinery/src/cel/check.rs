@@ -30,12 +30,10 @@ pub(crate) fn check(
     expr: &mut Expr,
     nodes: usize,
     variables: &[(String, Type)],
-    messages: bool,
 ) -> Result<Checked, Vec<Issue>> {
     let mut checker = Checker {
         source,
         variables,
-        messages,
         scopes: Vec::new(),
         bindings: Bindings::default(),
         types: vec![Type::Dyn; nodes],
@@ -97,7 +95,6 @@ pub(crate) fn named_type(name: &str) -> Option<Type> {
 struct Checker<'c> {
     source: &'c str,
     variables: &'c [(String, Type)],
-    messages: bool,
     scopes: Vec<(String, Type)>,
     bindings: Bindings,
     types: Vec<Type>,
@@ -189,10 +186,7 @@ impl Checker<'_> {
             }
             Kind::Struct { name, fields } => {
                 for field in fields {
-                    self.expr(&mut field.value);
-                }
-                if self.messages && is_patch_type(name) {
-                    return Type::Dyn;
+                    self.expr(field);
                 }
                 let name = name.clone();
                 match named_type(&name) {
@@ -528,13 +522,6 @@ impl Checker<'_> {
                     }
                 }
                 self.validate_format(expr, target.as_deref(), name, args);
-                let inside = exempt || name == "format";
-                if let Some(target) = target {
-                    self.validate_literals(target, inside);
-                }
-                for arg in args {
-                    self.validate_literals(arg, inside);
-                }
             }
             Kind::List(items) => {
                 let mut first: Option<Type> = None;
@@ -548,9 +535,6 @@ impl Checker<'_> {
                         Some(_) => {}
                         None => first = Some(t),
                     }
-                }
-                for item in items {
-                    self.validate_literals(&item.value, exempt);
                 }
             }
             Kind::Map(entries) => {
@@ -571,27 +555,12 @@ impl Checker<'_> {
                         break;
                     }
                 }
-                for entry in entries {
-                    self.validate_literals(&entry.key, exempt);
-                    self.validate_literals(&entry.value, exempt);
-                }
             }
-            Kind::Select { operand, .. } | Kind::OptSelect { operand, .. } => {
-                self.validate_literals(operand, exempt);
-            }
-            Kind::Struct { fields, .. } => {
-                for field in fields {
-                    self.validate_literals(&field.value, exempt);
-                }
-            }
-            Kind::Macro(node) => {
-                self.validate_literals(&node.range, exempt);
-                if let Some(filter) = &node.filter {
-                    self.validate_literals(filter, exempt);
-                }
-                self.validate_literals(&node.body, exempt);
-            }
-            Kind::Literal(_) | Kind::Ident(_) => {}
+            _ => {}
+        }
+        let exempt = exempt || matches!(&expr.kind, Kind::Call { name, .. } if name == "format");
+        for child in expr.kind.children() {
+            self.validate_literals(child, exempt);
         }
     }
 }
@@ -623,9 +592,4 @@ fn literal_type(literal: &Literal) -> Type {
         Literal::String(_) => Type::String,
         Literal::Bytes(_) => Type::Bytes,
     }
-}
-
-/// Messages that mutating policies may build.
-fn is_patch_type(name: &str) -> bool {
-    name == "JSONPatch" || name == "Object" || name.starts_with("Object.")
 }

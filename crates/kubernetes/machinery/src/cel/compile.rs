@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::decl::Decl;
-use super::field_path::valid_field_path;
 use super::program::Program;
 use super::types::Type;
-use crate::schema::{Schema, SchemaType, ValidationRule};
+use crate::schema::{Schema, SchemaType, ValidationRule, valid_field_path};
 
 /// The value a rule is about.
 pub(crate) const SELF: &str = "self";
@@ -47,7 +46,7 @@ pub(crate) fn compile_rule(rule: &ValidationRule, schema: &Schema, decl: &Decl) 
         own.clone()
     };
     let variables = [(SELF.to_owned(), own), (OLD_SELF.to_owned(), old)];
-    let program = match Program::compile(&rule.rule, &variables, false) {
+    let program = match Program::compile(&rule.rule, &variables) {
         Err(issues) => Err(format!("compilation failed: {issues}")),
         Ok(program) if !matches!(program.checked.result, Type::Bool) => {
             Err("cel expression must evaluate to a bool".to_owned())
@@ -57,7 +56,7 @@ pub(crate) fn compile_rule(rule: &ValidationRule, schema: &Schema, decl: &Decl) 
     if let Ok(program) = &program {
         compiled.uses_old = program.uses(OLD_SELF);
         if !rule.message_expression.is_empty() {
-            let message = match Program::compile(&rule.message_expression, &variables, false) {
+            let message = match Program::compile(&rule.message_expression, &variables) {
                 Err(issues) => Err(format!("messageExpression compilation failed: {issues}")),
                 Ok(program) if !matches!(program.checked.result, Type::String) => {
                     Err("messageExpression must evaluate to a string".to_owned())

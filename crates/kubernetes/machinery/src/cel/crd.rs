@@ -5,21 +5,13 @@ use std::sync::Arc;
 
 use super::compile::{Child, Rule, child_decl, compile_rule};
 use super::decl::Decl;
-use super::estimate::{TotalCost, cost_error, estimate, multiply};
-use super::field_path::valid_field_path;
-use crate::field::{FieldError, Path};
+use super::estimate::{TotalCost, cost_error, estimate};
+use crate::field::{ErrorList, FieldError, Path};
 use crate::json;
-use crate::schema::{ListType, Schema, SchemaType, ValidationRule};
+use crate::schema::{ListType, Schema, SchemaType, ValidationRule, check_rule_form};
 
 /// Largest estimate for one expression.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
-/// Reasons a rule may give.
-const REASONS: [&str; 4] = [
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-];
 
 /// Everything wrong with the rules of a schema, which is found at `path`.
 #[must_use]
@@ -80,7 +72,7 @@ fn check_node(schema: &Schema, path: &Path, context: &Context, found: &mut Found
         cardinality: context
             .cardinality
             .zip(max_elements(schema))
-            .map(|(a, b)| multiply(a, b)),
+            .map(|(a, b)| a.saturating_mul(b)),
         uncorrelatable: context.uncorrelatable.clone(),
         compiles: context.compiles,
     };
@@ -102,7 +94,9 @@ fn check_node(schema: &Schema, path: &Path, context: &Context, found: &mut Found
     }
     let rules_path = path.child("x-kubernetes-validations");
     for (at, rule) in schema.validations.iter().enumerate() {
-        check_form(rule, schema, &rules_path.index(at), &mut found.schema);
+        let reason = Some(rule.reason.as_str()).filter(|reason| !reason.is_empty());
+        let at = rules_path.index(at);
+        check_rule_form(rule, reason, Some(schema), &at, &mut found.schema);
     }
     // Errors of form here or below would only lead to confusing ones.
     if schema.validations.is_empty() || found.schema.len() > before || !context.compiles {
@@ -151,69 +145,6 @@ fn max_elements(schema: &Schema) -> Option<u64> {
     }
 }
 
-fn has_line_break(text: &str) -> bool {
-    text.contains(['\n', '\r'])
-}
-
-fn check_form(rule: &ValidationRule, schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
-    let (trimmed, message) = (rule.rule.trim(), rule.message.trim());
-    if trimmed.is_empty() {
-        errors.push(FieldError::required(
-            &path.child("rule"),
-            "rule is not specified",
-        ));
-    } else if !rule.message.is_empty() && message.is_empty() {
-        let detail = "must be non-empty if specified";
-        errors.push(FieldError::invalid(
-            &path.child("message"),
-            rule.message.as_str(),
-            detail,
-        ));
-    } else if has_line_break(message) {
-        let detail = "must not contain line breaks";
-        errors.push(FieldError::invalid(
-            &path.child("message"),
-            rule.message.as_str(),
-            detail,
-        ));
-    } else if has_line_break(trimmed) && message.is_empty() {
-        let detail = "message must be specified if rule contains line breaks";
-        errors.push(FieldError::required(&path.child("message"), detail));
-    }
-    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
-        let detail = "messageExpression must be non-empty if specified";
-        errors.push(FieldError::required(
-            &path.child("messageExpression"),
-            detail,
-        ));
-    }
-    if !rule.reason.is_empty() && !REASONS.contains(&rule.reason.as_str()) {
-        let path = path.child("reason");
-        errors.push(FieldError::not_supported(
-            &path,
-            rule.reason.as_str(),
-            REASONS,
-        ));
-    }
-    let field_path = rule.field_path.as_str();
-    let mut bad_path = |detail: &str| {
-        errors.push(FieldError::invalid(
-            &path.child("fieldPath"),
-            field_path,
-            detail,
-        ));
-    };
-    if !field_path.is_empty() && field_path.trim().is_empty() {
-        bad_path("must be non-empty if specified");
-    }
-    if has_line_break(field_path) {
-        bad_path("must not contain line breaks");
-    }
-    if !field_path.is_empty() && valid_field_path(field_path, schema).is_err() {
-        bad_path("must be a valid path");
-    }
-}
-
 fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, found: &mut Found) {
     let rule_path = path.child("rule");
     let Some(program) = &rule.program else { return };
@@ -222,10 +153,10 @@ fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, foun
             let times = context
                 .cardinality
                 .unwrap_or_else(|| decl.max_cardinality());
-            let cost = multiply(estimate(program, decl), times);
+            let cost = estimate(program, decl).saturating_mul(times);
             if cost > EXPRESSION_LIMIT {
                 let detail = cost_error("estimated rule cost", cost, EXPRESSION_LIMIT);
-                found.cel.push(FieldError::forbidden(&rule_path, detail));
+                found.cel.forbidden(&rule_path, detail);
             }
             found.total.observe(&rule_path, cost);
         }
@@ -241,7 +172,7 @@ fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, foun
             let cost = estimate(program, decl);
             if cost > EXPRESSION_LIMIT {
                 let detail = cost_error("estimated messageExpression cost", cost, EXPRESSION_LIMIT);
-                found.cel.push(FieldError::forbidden(&message_path, detail));
+                found.cel.forbidden(&message_path, detail);
             }
             found.total.observe(&message_path, cost);
         }
@@ -251,19 +182,15 @@ fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, foun
             let detail = format!(
                 "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
             );
-            found.cel.push(FieldError::invalid(
-                &rule_path,
-                rule.source.rule.as_str(),
-                detail,
-            ));
+            found
+                .cel
+                .invalid(&rule_path, rule.source.rule.as_str(), detail);
         }
     } else if let Some(optional) = rule.source.optional_old_self {
         let detail = "may not be set if oldSelf is not used in rule";
-        found.cel.push(FieldError::invalid(
-            &path.child("optionalOldSelf"),
-            optional,
-            detail,
-        ));
+        found
+            .cel
+            .invalid(&path.child("optionalOldSelf"), optional, detail);
     }
 }
 

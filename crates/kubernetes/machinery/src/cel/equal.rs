@@ -118,33 +118,22 @@ pub(crate) fn fingerprint(value: &Val<'_>, meter: &mut Meter) -> Result<String, 
 
 fn print(value: &Val<'_>, out: &mut String, meter: &mut Meter) -> Result<(), Fail> {
     meter.burn(1)?;
-    match value {
-        Val::Null => out.push('~'),
-        Val::Bool(b) => {
-            let _ = write!(out, "{b}");
-        }
-        Val::Int(i) => {
-            let _ = write!(out, "{i}");
-        }
-        Val::Uint(u) => {
-            let _ = write!(out, "{u}");
-        }
-        Val::Double(d) => {
-            let _ = write!(out, "{d}");
-        }
-        Val::Timestamp(t) => {
-            let _ = write!(out, "t{t}");
-        }
-        Val::Duration(d) => {
-            let _ = write!(out, "d{d}");
-        }
+    // Writing to a string cannot fail.
+    let _ = match value {
+        Val::Null => write!(out, "~"),
+        Val::Bool(b) => write!(out, "{b}"),
+        Val::Int(i) => write!(out, "{i}"),
+        Val::Uint(u) => write!(out, "{u}"),
+        Val::Double(d) => write!(out, "{d}"),
+        Val::Timestamp(t) => write!(out, "t{t}"),
+        Val::Duration(d) => write!(out, "d{d}"),
         Val::Str(text) => {
             meter.burn_bytes(text.len())?;
-            let _ = write!(out, "s{}:{}", text.len(), &**text);
+            write!(out, "s{}:{}", text.len(), &**text)
         }
         Val::Bytes(bytes) => {
             meter.burn(bytes.len())?;
-            let _ = write!(out, "b{bytes:?}");
+            write!(out, "b{bytes:?}")
         }
         Val::List(list) => {
             out.push('[');
@@ -152,7 +141,7 @@ fn print(value: &Val<'_>, out: &mut String, meter: &mut Meter) -> Result<(), Fai
                 print(&item?, out, meter)?;
                 out.push(',');
             }
-            out.push(']');
+            write!(out, "]")
         }
         Val::Map(map) => {
             out.push('{');
@@ -164,18 +153,16 @@ fn print(value: &Val<'_>, out: &mut String, meter: &mut Meter) -> Result<(), Fai
                 }
                 out.push(',');
             }
-            out.push('}');
+            write!(out, "}}")
         }
         Val::Optional(inner) => {
             out.push('?');
-            if let Some(inner) = inner {
-                print(inner, out, meter)?;
-            }
+            return inner
+                .as_ref()
+                .map_or(Ok(()), |inner| print(inner, out, meter));
         }
-        other => {
-            let _ = write!(out, "{other:?}");
-        }
-    }
+        other => write!(out, "{other:?}"),
+    };
     Ok(())
 }
 

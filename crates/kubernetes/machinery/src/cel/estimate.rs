@@ -5,23 +5,18 @@ mod calls;
 mod macros;
 mod size;
 
-use self::size::{EntrySize, Route, Size, Step};
+use self::size::{EntrySize, Route, Size, ValuePart};
 use super::ast::{Entry, Expr, Kind, Literal, MacroKind};
 use super::check::Checked;
 use super::decl::Decl;
 use super::program::Program;
 use super::types::Type;
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 
 /// Largest estimate for all rules of a schema together.
 const SCHEMA_LIMIT: u64 = 100_000_000;
 /// Rules below this share of the limit are not named.
 const NAMED: u64 = SCHEMA_LIMIT / 100;
-
-/// The product, at most the largest number there is.
-pub(crate) fn multiply(a: u64, b: u64) -> u64 {
-    a.saturating_mul(b)
-}
 
 /// Text for an estimate beyond its limit.
 pub(crate) fn cost_error(what: &str, cost: u64, limit: u64) -> String {
@@ -73,10 +68,7 @@ impl TotalCost {
             .map(|(path, _)| FieldError::forbidden(path, detail))
             .collect();
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        errors.push(FieldError::forbidden(
-            schema,
-            cost_error(what, self.total, SCHEMA_LIMIT),
-        ));
+        errors.forbidden(schema, cost_error(what, self.total, SCHEMA_LIMIT));
         errors
     }
 }
@@ -178,7 +170,8 @@ impl<'d> Coster<'d> {
 
     fn cost(&mut self, expr: &'d Expr) -> u64 {
         match &expr.kind {
-            Kind::Literal(_) => 0,
+            // The check lets no message literals pass.
+            Kind::Literal(_) | Kind::Struct { .. } => 0,
             Kind::Ident(name) => {
                 let route = match self.local(name) {
                     Some(local) => local.route.clone(),
@@ -198,7 +191,7 @@ impl<'d> Coster<'d> {
                     self.type_of(operand),
                     Type::Map(_) | Type::Object(_) | Type::Opaque(_)
                 );
-                let route = self.route(operand).then(Step::Name(field));
+                let route = self.route(operand).then(ValuePart::Name(field));
                 self.set_route(expr, route);
                 cost.saturating_add(u64::from(selects))
             }
@@ -220,10 +213,6 @@ impl<'d> Coster<'d> {
                 cost
             }
             Kind::Map(entries) => self.map(expr, entries),
-            Kind::Struct { fields, .. } => {
-                let costs = fields.iter().map(|f| self.cost(&f.value));
-                costs.fold(40, u64::saturating_add)
-            }
             Kind::Macro(node) => match node.kind {
                 MacroKind::OptMap | MacroKind::OptFlatMap => self.optional_macro(expr, node),
                 MacroKind::SortBy => self.sort_by(expr, node),

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::ast::{Expr, Kind, Literal};
+use super::ast::{Element, Entry, Expr, Kind, Literal};
 use super::check::named_type;
 use super::functions;
 use super::meter::{Fail, Meter};
 use super::value::{Map, OwnedMap, Val};
 
-/// Cost of making a list, a map, a message.
+/// Cost of making a list or a map.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
-const STRUCT_COST: u64 = 40;
 
 /// An evaluation under way.
 pub(crate) struct Evaluator<'a> {
@@ -54,9 +53,10 @@ impl<'a> Evaluator<'a> {
             } => self.select(operand, field),
             Kind::OptSelect { operand, field } => self.opt_select(operand, field),
             Kind::Call { target, name, args } => self.call(target.as_deref(), name, args),
-            Kind::List(_) => self.list(expr),
-            Kind::Map(_) => self.map(expr),
-            Kind::Struct { .. } => self.message(expr),
+            Kind::List(items) => self.list(items, expr.is_constant()),
+            Kind::Map(entries) => self.map(entries, expr.is_constant()),
+            // The check lets no message literals pass.
+            Kind::Struct { .. } => Err(Fail::no_overload()),
             Kind::Macro(node) => self.comprehension(node),
         }
     }
@@ -80,23 +80,16 @@ impl<'a> Evaluator<'a> {
     }
 
     fn has(&mut self, operand: &'a Expr, field: &str) -> Result<Val<'a>, Fail> {
-        match self.eval(operand)? {
-            Val::Map(map) => Ok(Val::Bool(map.find_name(field)?.is_some())),
-            Val::Optional(None) => Ok(Val::Bool(false)),
-            Val::Optional(Some(inner)) => match &*inner {
-                Val::Map(map) => Ok(Val::Bool(map.find_name(field)?.is_some())),
-                _ => Err(Fail::no_overload()),
-            },
-            _ => Err(Fail::no_overload()),
-        }
+        let found = optional_field(&self.eval(operand)?, field)?;
+        Ok(Val::Bool(matches!(found, Val::Optional(Some(_)))))
     }
 
     fn select(&mut self, operand: &'a Expr, field: &str) -> Result<Val<'a>, Fail> {
         let value = self.eval(operand)?;
         self.qualify(operand)?;
-        match value {
+        match &value {
             Val::Map(map) => map.find_name(field)?.ok_or_else(|| no_such_key(field)),
-            Val::Optional(inner) => optional_field(inner.as_deref(), field),
+            Val::Optional(_) => optional_field(&value, field),
             _ => Err(Fail::no_overload()),
         }
     }
@@ -104,10 +97,7 @@ impl<'a> Evaluator<'a> {
     fn opt_select(&mut self, operand: &'a Expr, field: &str) -> Result<Val<'a>, Fail> {
         let value = self.eval(operand)?;
         self.qualify(operand)?;
-        match value {
-            Val::Optional(inner) => optional_field(inner.as_deref(), field),
-            other => optional_field(Some(&other), field),
-        }
+        optional_field(&value, field)
     }
 
     fn call(
@@ -214,10 +204,8 @@ impl<'a> Evaluator<'a> {
         self.qualify(operand)?;
         match value {
             Val::Optional(None) => Ok(Val::Optional(None)),
-            Val::Optional(Some(inner)) => {
-                Ok(at(&inner, &key)?.map_or(Val::Optional(None), Val::some))
-            }
-            value if optional => Ok(at(&value, &key)?.map_or(Val::Optional(None), Val::some)),
+            Val::Optional(Some(inner)) => Ok(Val::optional(at(&inner, &key)?)),
+            value if optional => Ok(Val::optional(at(&value, &key)?)),
             value => match at(&value, &key)? {
                 Some(found) => Ok(found),
                 None => Err(match value {
@@ -230,10 +218,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn list(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::List(items) = &expr.kind else {
-            return Err(Fail::no_overload());
-        };
+    fn list(&mut self, items: &'a [Element], constant: bool) -> Result<Val<'a>, Fail> {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             let value = self.eval(&item.value)?;
@@ -241,17 +226,14 @@ impl<'a> Evaluator<'a> {
                 values.push(value);
             }
         }
-        if !expr.is_constant() {
+        if !constant {
             self.meter.charge(LIST_COST)?;
         }
         self.meter.burn(values.len() * 4)?;
         Ok(Val::list(values))
     }
 
-    fn map(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::Map(entries) = &expr.kind else {
-            return Err(Fail::no_overload());
-        };
+    fn map(&mut self, entries: &'a [Entry], constant: bool) -> Result<Val<'a>, Fail> {
         let mut map = OwnedMap::new();
         for entry in entries {
             let key = self.eval(&entry.key)?;
@@ -260,25 +242,9 @@ impl<'a> Evaluator<'a> {
                 insert(&mut map, key, value)?;
             }
         }
-        if !expr.is_constant() {
+        if !constant {
             self.meter.charge(MAP_COST)?;
         }
-        self.meter.burn(map.len() * 8)?;
-        Ok(Val::Map(Map::Owned(Arc::new(map))))
-    }
-
-    fn message(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::Struct { fields, .. } = &expr.kind else {
-            return Err(Fail::no_overload());
-        };
-        let mut map = OwnedMap::new();
-        for field in fields {
-            let value = self.eval(&field.value)?;
-            if let Some(value) = present(value, field.optional)? {
-                insert(&mut map, Val::text(&field.name), value)?;
-            }
-        }
-        self.meter.charge(STRUCT_COST)?;
         self.meter.burn(map.len() * 8)?;
         Ok(Val::Map(Map::Owned(Arc::new(map))))
     }
@@ -301,12 +267,15 @@ fn no_such_key(key: &str) -> Fail {
     Fail::error(format!("no such key: {key}"))
 }
 
-/// The field of an optional, as an optional.
-fn optional_field<'a>(value: Option<&Val<'a>>, field: &str) -> Result<Val<'a>, Fail> {
+/// The field of a map, or of a map in an optional, as an optional.
+fn optional_field<'a>(value: &Val<'a>, field: &str) -> Result<Val<'a>, Fail> {
     match value {
-        None => Ok(Val::Optional(None)),
-        Some(Val::Map(map)) => Ok(map.find_name(field)?.map_or(Val::Optional(None), Val::some)),
-        Some(_) => Err(Fail::no_overload()),
+        Val::Optional(None) => Ok(Val::Optional(None)),
+        Val::Optional(Some(inner)) if matches!(**inner, Val::Map(_)) => {
+            optional_field(inner, field)
+        }
+        Val::Map(map) => Ok(Val::optional(map.find_name(field)?)),
+        _ => Err(Fail::no_overload()),
     }
 }
 

@@ -39,7 +39,6 @@ pub enum VarType {
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: Vec<(String, Arc<Decl>)>,
-    messages: bool,
 }
 
 impl Environment {
@@ -54,13 +53,6 @@ impl Environment {
     pub fn with(mut self, name: &str, var_type: &VarType) -> Self {
         self.variables
             .push((name.to_owned(), Arc::new(declare(var_type, name))));
-        self
-    }
-
-    /// Allows `Object{...}` and `JSONPatch{...}`, which mutating policies build.
-    #[must_use]
-    pub fn with_patches(mut self) -> Self {
-        self.messages = true;
         self
     }
 }
@@ -104,19 +96,6 @@ pub enum EvalError {
     BudgetExceeded,
 }
 
-/// What an expression evaluates to, as far as is known beforehand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultType {
-    /// `bool`
-    Bool,
-    /// `string`
-    String,
-    /// Known when evaluated.
-    Dyn,
-    /// Something else.
-    Other,
-}
-
 /// A compiled expression.
 #[derive(Debug)]
 pub struct Expression {
@@ -132,7 +111,7 @@ impl Expression {
             .iter()
             .map(|(name, decl)| (name.clone(), Type::of(decl)))
             .collect();
-        let program = Program::compile(source, &variables, environment.messages)
+        let program = Program::compile(source, &variables)
             .map_err(|issues| format!("compilation failed: {issues}"))?;
         Ok(Self {
             program,
@@ -140,18 +119,7 @@ impl Expression {
         })
     }
 
-    /// What it evaluates to.
-    #[must_use]
-    pub fn result_type(&self) -> ResultType {
-        match self.program.checked.result {
-            Type::Bool => ResultType::Bool,
-            Type::String => ResultType::String,
-            Type::Dyn => ResultType::Dyn,
-            _ => ResultType::Other,
-        }
-    }
-
-    /// The name of that type, as messages show it.
+    /// The name of the type it evaluates to, as messages show it.
     #[must_use]
     pub fn result_name(&self) -> String {
         self.program.checked.result.to_string()

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::time;
 use super::urls::Url;
-use crate::names;
+use crate::{names, schema};
 
 /// A named format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Format {
             Self::QualifiedName => names::is_qualified_name(text),
             Self::LabelValue => names::is_valid_label_value(text),
             Self::Uri => Url::parse(text).err().into_iter().collect(),
-            Self::Uuid => unless(is_uuid(text), "does not match the UUID format"),
+            Self::Uuid => unless(schema::is_uuid(text), "does not match the UUID format"),
             Self::Byte => unless(STANDARD.decode(text).is_ok(), "invalid base64"),
             Self::Date => unless(time::parse_date(text).is_some(), "invalid date"),
             Self::DateTime => unless(
@@ -110,19 +110,4 @@ impl Format {
             ),
         }
     }
-}
-
-/// 32 hexadecimal digits, hyphens optional where they belong.
-fn is_uuid(text: &str) -> bool {
-    let mut rest = text;
-    for (at, width) in [8, 4, 4, 4, 12].into_iter().enumerate() {
-        if at > 0 {
-            rest = rest.strip_prefix('-').unwrap_or(rest);
-        }
-        match rest.get(..width) {
-            Some(part) if part.bytes().all(|b| b.is_ascii_hexdigit()) => rest = &rest[width..],
-            _ => return false,
-        }
-    }
-    rest.is_empty()
 }

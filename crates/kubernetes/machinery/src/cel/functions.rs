@@ -50,11 +50,9 @@ pub(crate) fn call<'a>(
             _,
         ) => convert::date_part(name, args),
         ("optional.of", [value]) => Ok(Val::some(value.clone())),
-        ("optional.ofNonZeroValue", [value]) => Ok(if value.is_zero() {
-            Val::Optional(None)
-        } else {
-            Val::some(value.clone())
-        }),
+        ("optional.ofNonZeroValue", [value]) => {
+            Ok(Val::optional((!value.is_zero()).then(|| value.clone())))
+        }
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(Some(value))]) => Ok((**value).clone()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::issue::Issue;
+use super::parser::SYNTAX_ERROR;
 
 /// A token and where it starts, in code points.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) enum TokenKind {
     Punct(&'static str),
     /// Name.
     Ident(String),
+    /// A name in backticks, which Kubernetes does not enable.
+    EscapedIdent,
     /// `1`, `0x1f`; the sign is not part of it.
     Int { digits: String, radix: u32 },
     /// `1u`
@@ -35,9 +38,9 @@ pub(crate) enum TokenKind {
 }
 
 /// Longest first, so that the first match is the right one.
-const PUNCTUATION: [&str; 25] = [
+const PUNCTUATION: [&str; 24] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "?", ":", "+", "-", "*", "/", "%", "(", ")",
-    "[", "]", "{", "}", ".", ",", "=",
+    "[", "]", "{", "}", ".", ",",
 ];
 
 /// Splits `source` into tokens.
@@ -89,12 +92,9 @@ impl Lexer<'_> {
                 self.at += p.len();
                 TokenKind::Punct(p)
             } else if c == '`' {
-                return Err(self.issue(pos, "unsupported syntax: '`'"));
+                self.escaped_ident()?
             } else {
-                return Err(self.issue(
-                    pos,
-                    format!("Syntax error: token recognition error at: '{c}'"),
-                ));
+                return Err(self.issue(pos, SYNTAX_ERROR));
             };
             tokens.push(Token { pos, kind });
         }
@@ -131,6 +131,17 @@ impl Lexer<'_> {
         TokenKind::Ident(self.chars[start..self.at].iter().collect())
     }
 
+    fn escaped_ident(&mut self) -> Result<TokenKind, Issue> {
+        let start = self.at;
+        self.at += 1;
+        let name = self.digits(|c| c.is_ascii_alphanumeric() || "_.-/ ".contains(c));
+        if name.is_empty() || self.peek(0) != Some('`') {
+            return Err(self.issue(start, SYNTAX_ERROR));
+        }
+        self.at += 1;
+        Ok(TokenKind::EscapedIdent)
+    }
+
     fn digits(&mut self, accept: fn(char) -> bool) -> String {
         let start = self.at;
         while self.peek(0).is_some_and(accept) {
@@ -142,7 +153,7 @@ impl Lexer<'_> {
     fn number(&mut self) -> TokenKind {
         let is_digit = |c: char| c.is_ascii_digit();
         if self.peek(0) == Some('0')
-            && matches!(self.peek(1), Some('x' | 'X'))
+            && self.peek(1) == Some('x')
             && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit())
         {
             self.at += 2;
@@ -203,32 +214,21 @@ impl Lexer<'_> {
         let width = if triple { 3 } else { 1 };
         self.at += width;
         let mut out: Vec<u8> = Vec::new();
-        let unterminated = |lexer: &Self| {
-            let rest: String = lexer.chars[start..].iter().collect();
-            lexer.issue(
-                start,
-                format!("Syntax error: token recognition error at: '{rest}'"),
-            )
-        };
         loop {
             let Some(c) = self.peek(0) else {
-                return Err(unterminated(self));
+                return Err(self.issue(start, SYNTAX_ERROR));
             };
             if c == quote && (!triple || (0..3).all(|i| self.peek(i) == Some(quote))) {
                 self.at += width;
                 break;
             }
             if !triple && matches!(c, '\n' | '\r') {
-                return Err(unterminated(self));
+                return Err(self.issue(start, SYNTAX_ERROR));
             }
             self.at += 1;
             if c == '\\' && !raw {
-                self.escape(&mut out, bytes).map_err(|()| {
-                    self.issue(
-                        start,
-                        "Syntax error: token recognition error at: invalid escape",
-                    )
-                })?;
+                self.escape(&mut out, bytes)
+                    .map_err(|message| self.issue(start, message))?;
             } else if c == '\r' && triple {
                 // Line ends are normalised in long strings.
                 if self.peek(0) != Some('\n') {
@@ -248,8 +248,8 @@ impl Lexer<'_> {
         }
     }
 
-    fn escape(&mut self, out: &mut Vec<u8>, bytes: bool) -> Result<(), ()> {
-        let c = self.peek(0).ok_or(())?;
+    fn escape(&mut self, out: &mut Vec<u8>, bytes: bool) -> Result<(), &'static str> {
+        let c = self.peek(0).ok_or(SYNTAX_ERROR)?;
         self.at += 1;
         let simple = match c {
             'a' => Some(7),
@@ -268,35 +268,36 @@ impl Lexer<'_> {
         }
         let (code, is_byte) = match c {
             'x' | 'X' => (self.code(2, 16)?, true),
-            'u' if !bytes => (self.code(4, 16)?, false),
-            'U' if !bytes => (self.code(8, 16)?, false),
+            'u' => (self.code(4, 16)?, false),
+            'U' => (self.code(8, 16)?, false),
             '0'..='3' => {
                 self.at -= 1;
                 (self.code(3, 8)?, true)
             }
-            _ => return Err(()),
+            _ => return Err(SYNTAX_ERROR),
         };
-        if bytes && is_byte {
-            out.push(u8::try_from(code).map_err(|_| ())?);
+        if bytes {
+            let byte = u8::try_from(code).ok().filter(|_| is_byte);
+            out.push(byte.ok_or("unable to unescape string")?);
             return Ok(());
         }
         let mut buffer = [0; 4];
-        let decoded = char::from_u32(code).ok_or(())?;
+        let decoded = char::from_u32(code).ok_or("invalid unicode code point")?;
         out.extend_from_slice(decoded.encode_utf8(&mut buffer).as_bytes());
         Ok(())
     }
 
-    fn code(&mut self, width: usize, radix: u32) -> Result<u32, ()> {
+    fn code(&mut self, width: usize, radix: u32) -> Result<u32, &'static str> {
         let text: String = self
             .chars
             .get(self.at..self.at + width)
-            .ok_or(())?
+            .ok_or(SYNTAX_ERROR)?
             .iter()
             .collect();
         if !text.chars().all(|c| c.is_digit(radix)) {
-            return Err(());
+            return Err(SYNTAX_ERROR);
         }
         self.at += width;
-        u32::from_str_radix(&text, radix).map_err(|_| ())
+        u32::from_str_radix(&text, radix).map_err(|_| SYNTAX_ERROR)
     }
 }

@@ -18,25 +18,21 @@ pub(crate) fn global(
                 operand,
                 field,
                 test: false,
-            } => parser.node(
-                pos,
-                Kind::Select {
-                    operand,
-                    field,
-                    test: true,
-                },
-            ),
+            } => {
+                let test = true;
+                parser.node(
+                    pos,
+                    Kind::Select {
+                        operand,
+                        field,
+                        test,
+                    },
+                )
+            }
             _ => Err(parser.issue(argument.pos, "invalid argument to has() macro")),
         };
     }
-    parser.node(
-        pos,
-        Kind::Call {
-            target: None,
-            name,
-            args,
-        },
-    )
+    parser.call(pos, None, name, args)
 }
 
 /// A method call, or a macro on a receiver.
@@ -68,14 +64,7 @@ pub(crate) fn receiver(
         ("optMap", 2) => (MacroKind::OptMap, 1, false),
         ("optFlatMap", 2) => (MacroKind::OptFlatMap, 1, false),
         _ => {
-            return parser.node(
-                pos,
-                Kind::Call {
-                    target: Some(Box::new(target)),
-                    name,
-                    args,
-                },
-            );
+            return parser.call(pos, Some(target), name, args);
         }
     };
     build(parser, pos, target, args, shape)

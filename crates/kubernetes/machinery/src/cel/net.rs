@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::json::go_quote;
+use crate::names::network;
 
 /// An address with a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Cidr {
     /// With the host bits zero.
     pub(crate) fn masked(self) -> Self {
         Self {
-            address: mask(self.address, self.prefix),
+            address: network(self.address, self.prefix),
             prefix: self.prefix,
         }
     }
@@ -149,25 +150,12 @@ impl Cidr {
     /// Whether the network has this address.
     pub(crate) fn contains(self, ip: IpAddr) -> bool {
         self.address.is_ipv4() == ip.is_ipv4()
-            && mask(ip, self.prefix) == mask(self.address, self.prefix)
+            && network(ip, self.prefix) == network(self.address, self.prefix)
     }
 
     /// Whether the whole of another network is part of this one.
     pub(crate) fn includes(self, other: Self) -> bool {
         self.prefix <= other.prefix && self.contains(other.address)
-    }
-}
-
-fn mask(ip: IpAddr, prefix: u8) -> IpAddr {
-    match ip {
-        IpAddr::V4(v4) => {
-            let bits = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & bits))
-        }
-        IpAddr::V6(v6) => {
-            let bits = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & bits))
-        }
     }
 }
 

@@ -1,21 +1,22 @@
 //! From source to tree.
 //!
 //! A parser of our own, because rules come from strangers: its recursion is bounded and it needs
-//! linear time. The `cel` crate's ANTLR parser only words syntax errors, for input small enough to
-//! be safe, since those words are what cel-go prints.
+//! linear time. It stops at the first error; [`super::syntax`] then describes the syntax errors
+//! of the source as cel-go does.
 
-use super::ast::{Element, Entry, Expr, FieldInit, Kind, Literal, MAX_DEPTH};
+use super::ast::{Element, Entry, Expr, Kind, Literal, MAX_DEPTH};
 use super::issue::Issue;
 use super::lexer::{Token, TokenKind, tokenize};
 use super::macros;
 use super::names::RESERVED;
+use super::syntax;
 
 /// cel-go's default limit on the size of an expression.
 const MAX_CODE_POINTS: usize = 100_000;
-/// Sources up to this size may be handed to the ANTLR parser for its error texts.
-const MAX_WORDED: usize = 400;
-/// Deepest bracket nesting handed to it.
-const MAX_WORDED_NESTING: usize = 8;
+/// How the message about trees that are too high begins.
+const TOO_DEEP: &str = "expression recursion limit exceeded";
+/// Stands for the errors that [`syntax::errors`] finds.
+pub(super) const SYNTAX_ERROR: &str = "Syntax error";
 
 /// A parsed expression.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ pub(crate) fn parse(source: &str) -> Result<Parsed, Vec<Issue>> {
             message,
         }]);
     }
-    let tokens = tokenize(source).map_err(|issue| worded(source, issue))?;
+    let tokens = tokenize(source).map_err(|issue| described(source, issue))?;
     let mut parser = Parser {
         source,
         tokens,
@@ -56,49 +57,20 @@ pub(crate) fn parse(source: &str) -> Result<Parsed, Vec<Issue>> {
             expr,
             nodes: parser.nodes,
         }),
-        Err(issue) => Err(worded(source, issue)),
+        Err(issue) => Err(described(source, issue)),
     }
 }
 
-/// The issues in ANTLR's words where that parser can be run safely, else ours.
-fn worded(source: &str, issue: Issue) -> Vec<Issue> {
-    let mut nesting = 0_usize;
-    let mut deepest = 0;
-    for c in source.chars() {
-        match c {
-            '(' | '[' | '{' => nesting += 1,
-            ')' | ']' | '}' => nesting = nesting.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(nesting);
-    }
-    if !issue.message.starts_with("Syntax error")
-        || source.len() > MAX_WORDED
-        || deepest > MAX_WORDED_NESTING
-    {
+/// All syntax errors, and `issue` if it is another: cel-go reports both.
+fn described(source: &str, issue: Issue) -> Vec<Issue> {
+    if issue.message.starts_with(TOO_DEEP) {
         return vec![issue];
     }
-    let Err(errors) = cel::parser::Parser::new()
-        .enable_optional_syntax(true)
-        .parse(source)
-    else {
-        return vec![issue];
-    };
-    let found: Vec<Issue> = errors
-        .errors
-        .into_iter()
-        .filter(|e| e.msg.starts_with("Syntax error"))
-        .filter_map(|e| {
-            let line = usize::try_from(e.pos.0).ok()?;
-            let column = usize::try_from(e.pos.1).ok()?.checked_sub(1)?;
-            Some(Issue {
-                line,
-                column,
-                message: e.msg,
-            })
-        })
-        .collect();
-    if found.is_empty() { vec![issue] } else { found }
+    let mut issues = syntax::errors(source);
+    if issue.message != SYNTAX_ERROR || issues.is_empty() {
+        issues.push(issue);
+    }
+    issues
 }
 
 /// State of a parse; also what macros build their nodes with.
@@ -148,42 +120,12 @@ impl Parser<'_> {
     }
 
     fn unexpected(&self) -> Issue {
-        let found = match self.kind() {
-            TokenKind::Punct(p) => (*p).to_owned(),
-            TokenKind::Ident(name) => name.clone(),
-            TokenKind::Int { digits, .. }
-            | TokenKind::Uint { digits, .. }
-            | TokenKind::Double(digits) => digits.clone(),
-            TokenKind::String(text) => text.to_string(),
-            TokenKind::Bytes(_) => "bytes".to_owned(),
-            TokenKind::End => "<EOF>".to_owned(),
-        };
-        self.issue(self.pos(), format!("Syntax error: unexpected '{found}'"))
+        self.issue(self.pos(), SYNTAX_ERROR)
     }
 
     /// A node; fails if the tree gets too high.
     pub(crate) fn node(&mut self, pos: usize, kind: Kind) -> Result<Expr, Issue> {
-        let below = match &kind {
-            Kind::Literal(_) | Kind::Ident(_) => 0,
-            Kind::Select { operand, .. } | Kind::OptSelect { operand, .. } => operand.depth,
-            Kind::Call { target, args, .. } => args
-                .iter()
-                .chain(target.as_deref())
-                .map(|e| e.depth)
-                .max()
-                .unwrap_or(0),
-            Kind::List(items) => items.iter().map(|e| e.value.depth).max().unwrap_or(0),
-            Kind::Map(entries) => entries
-                .iter()
-                .map(|e| e.key.depth.max(e.value.depth))
-                .max()
-                .unwrap_or(0),
-            Kind::Struct { fields, .. } => fields.iter().map(|f| f.value.depth).max().unwrap_or(0),
-            Kind::Macro(m) => {
-                let filter = m.filter.as_ref().map_or(0, |f| f.depth);
-                m.range.depth.max(m.body.depth).max(filter)
-            }
-        };
+        let below = kind.children().iter().map(|e| e.depth).max().unwrap_or(0);
         if below >= MAX_DEPTH {
             return Err(self.too_deep(pos));
         }
@@ -198,21 +140,19 @@ impl Parser<'_> {
     }
 
     fn too_deep(&self, pos: usize) -> Issue {
-        self.issue(
-            pos,
-            format!("expression recursion limit exceeded: {MAX_DEPTH}"),
-        )
+        self.issue(pos, format!("{TOO_DEEP}: {MAX_DEPTH}"))
     }
 
-    fn call(&mut self, pos: usize, name: &str, args: Vec<Expr>) -> Result<Expr, Issue> {
-        self.node(
-            pos,
-            Kind::Call {
-                target: None,
-                name: name.to_owned(),
-                args,
-            },
-        )
+    /// A call, of a method if there is a target.
+    pub(crate) fn call(
+        &mut self,
+        pos: usize,
+        target: Option<Expr>,
+        name: impl Into<String>,
+        args: Vec<Expr>,
+    ) -> Result<Expr, Issue> {
+        let (target, name) = (target.map(Box::new), name.into());
+        self.node(pos, Kind::Call { target, name, args })
     }
 
     fn expr(&mut self) -> Result<Expr, Issue> {
@@ -233,7 +173,7 @@ impl Parser<'_> {
         let yes = self.binary(0)?;
         self.expect(":")?;
         let no = self.expr()?;
-        self.call(pos, "_?_:_", vec![condition, yes, no])
+        self.call(pos, None, "_?_:_", vec![condition, yes, no])
     }
 
     /// All binary operators by precedence climbing.
@@ -272,7 +212,7 @@ impl Parser<'_> {
             args.push(right);
             return Ok(left);
         }
-        self.call(pos, name, vec![left, right])
+        self.call(pos, None, name, vec![left, right])
     }
 
     fn binary_operator(&self) -> Option<(&'static str, u8)> {
@@ -326,7 +266,7 @@ impl Parser<'_> {
         if count.is_multiple_of(2) {
             return Ok(operand);
         }
-        self.call(pos, name, vec![operand])
+        self.call(pos, None, name, vec![operand])
     }
 
     fn member(&mut self, mut operand: Expr) -> Result<Expr, Issue> {
@@ -334,8 +274,7 @@ impl Parser<'_> {
             let pos = self.pos();
             if self.eat(".") {
                 let optional = self.eat("?");
-                let name_pos = self.pos();
-                let field = self.name(name_pos)?;
+                let field = self.name(self.pos())?;
                 if optional {
                     let kind = Kind::OptSelect {
                         operand: Box::new(operand),
@@ -358,7 +297,7 @@ impl Parser<'_> {
                 let name = if self.eat("?") { "_[?_]" } else { "_[_]" };
                 let index = self.expr()?;
                 self.expect("]")?;
-                operand = self.call(pos, name, vec![operand, index])?;
+                operand = self.call(pos, None, name, vec![operand, index])?;
             } else {
                 return Ok(operand);
             }
@@ -372,7 +311,7 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(name)
             }
-            TokenKind::Ident(_) => Err(self.issue(pos, "Syntax error: unexpected keyword")),
+            TokenKind::EscapedIdent => Err(self.issue(pos, "unsupported syntax: '`'")),
             _ => Err(self.unexpected()),
         }
     }
@@ -402,6 +341,14 @@ impl Parser<'_> {
             }
             TokenKind::Punct("[") => self.list(),
             TokenKind::Punct("{") => self.map(),
+            // `!-1`: the sign is part of the literal.
+            TokenKind::Punct("-") => {
+                self.at += 1;
+                if matches!(self.kind(), TokenKind::Uint { .. }) {
+                    return Err(self.unexpected());
+                }
+                self.number(true)
+            }
             _ => self.word(),
         }
     }
@@ -413,20 +360,27 @@ impl Parser<'_> {
                 self.at += 1;
                 self.identifier(pos)
             }
-            TokenKind::Ident(_) => self.identifier(pos),
+            TokenKind::Ident(name) => match name.as_str() {
+                "true" => self.constant(Literal::Bool(true)),
+                "false" => self.constant(Literal::Bool(false)),
+                "null" => self.constant(Literal::Null),
+                _ => self.identifier(pos),
+            },
             TokenKind::Int { .. } | TokenKind::Uint { .. } | TokenKind::Double(_) => {
                 self.number(false)
             }
-            TokenKind::String(text) => {
-                self.at += 1;
-                self.node(pos, Kind::Literal(Literal::String(text)))
+            TokenKind::String(text) => self.constant(Literal::String(text)),
+            TokenKind::Bytes(bytes) => self.constant(Literal::Bytes(bytes)),
+            TokenKind::Punct(_) | TokenKind::EscapedIdent | TokenKind::End => {
+                Err(self.unexpected())
             }
-            TokenKind::Bytes(bytes) => {
-                self.at += 1;
-                self.node(pos, Kind::Literal(Literal::Bytes(bytes)))
-            }
-            TokenKind::Punct(_) | TokenKind::End => Err(self.unexpected()),
         }
+    }
+
+    fn constant(&mut self, literal: Literal) -> Result<Expr, Issue> {
+        let pos = self.pos();
+        self.at += 1;
+        self.node(pos, Kind::Literal(literal))
     }
 
     fn number(&mut self, negative: bool) -> Result<Expr, Issue> {
@@ -460,31 +414,22 @@ impl Parser<'_> {
     }
 
     fn identifier(&mut self, pos: usize) -> Result<Expr, Issue> {
-        let TokenKind::Ident(name) = self.kind().clone() else {
-            return Err(self.unexpected());
+        let name = match self.kind() {
+            TokenKind::Ident(name) if !is_keyword(name) => name.clone(),
+            _ => return Err(self.unexpected()),
         };
-        let literal = match name.as_str() {
-            "true" => Some(Literal::Bool(true)),
-            "false" => Some(Literal::Bool(false)),
-            "null" => Some(Literal::Null),
-            "in" => return Err(self.unexpected()),
-            _ => None,
-        };
-        if let Some(literal) = literal {
-            self.at += 1;
-            return self.node(pos, Kind::Literal(literal));
+        self.at += 1;
+        // A message may be called what a variable may not.
+        if let Some(type_name) = self.message_name(&name) {
+            return self.message(type_name);
         }
         if RESERVED.contains(&name.as_str()) {
             return Err(self.issue(pos, format!("reserved identifier: {name}")));
         }
-        self.at += 1;
         if self.is("(") {
             let open = self.expect("(")?;
             let args = self.arguments(")")?;
             return macros::global(self, open, name, args);
-        }
-        if let Some(type_name) = self.message_name(&name) {
-            return self.message(type_name);
         }
         self.node(pos, Kind::Ident(name))
     }
@@ -500,11 +445,12 @@ impl Parser<'_> {
                     return Some(name);
                 }
                 Some(TokenKind::Punct(".")) => {
-                    let Some(TokenKind::Ident(next)) = self.tokens.get(at + 1).map(|t| &t.kind)
-                    else {
-                        return None;
-                    };
-                    name = format!("{name}.{next}");
+                    match self.tokens.get(at + 1).map(|t| &t.kind) {
+                        Some(TokenKind::Ident(next)) if !is_keyword(next) => {
+                            name = format!("{name}.{next}");
+                        }
+                        _ => return None,
+                    }
                     at += 2;
                 }
                 _ => return None,
@@ -516,22 +462,31 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether brackets close here. A comma is between entries, and may precede the closing
+    /// bracket, even if there is no entry.
+    fn closes(&mut self, close: &str, empty: bool) -> Result<bool, Issue> {
+        if self.eat(close) {
+            return Ok(true);
+        }
+        if empty && !self.is(",") {
+            return Ok(false);
+        }
+        self.expect(",")?;
+        if empty {
+            self.expect(close)?;
+            return Ok(true);
+        }
+        Ok(self.eat(close))
+    }
+
     fn message(&mut self, name: String) -> Result<Expr, Issue> {
         let pos = self.expect("{")?;
         let mut fields = Vec::new();
-        while !self.eat("}") {
-            let optional = self.eat("?");
-            let field_pos = self.pos();
-            let field = self.name(field_pos)?;
+        while !self.closes("}", fields.is_empty())? {
+            self.eat("?");
+            self.name(self.pos())?;
             self.expect(":")?;
-            fields.push(FieldInit {
-                name: field,
-                value: self.expr()?,
-                optional,
-            });
-            if !self.is("}") {
-                self.expect(",")?;
-            }
+            fields.push(self.expr()?);
         }
         self.node(pos, Kind::Struct { name, fields })
     }
@@ -540,15 +495,12 @@ impl Parser<'_> {
         let pos = self.pos();
         self.at += 1;
         let mut items = Vec::new();
-        while !self.eat("]") {
+        while !self.closes("]", items.is_empty())? {
             let optional = self.eat("?");
             items.push(Element {
                 value: self.expr()?,
                 optional,
             });
-            if !self.is("]") {
-                self.expect(",")?;
-            }
         }
         self.node(pos, Kind::List(items))
     }
@@ -557,7 +509,7 @@ impl Parser<'_> {
         let pos = self.pos();
         self.at += 1;
         let mut entries = Vec::new();
-        while !self.eat("}") {
+        while !self.closes("}", entries.is_empty())? {
             let optional = self.eat("?");
             let key = self.expr()?;
             self.expect(":")?;
@@ -566,9 +518,6 @@ impl Parser<'_> {
                 value: self.expr()?,
                 optional,
             });
-            if !self.is("}") {
-                self.expect(",")?;
-            }
         }
         self.node(pos, Kind::Map(entries))
     }

@@ -20,15 +20,10 @@ pub(crate) struct Program {
 
 impl Program {
     /// Parses and checks `source`; the error is the text of all issues.
-    pub(crate) fn compile(
-        source: &str,
-        variables: &[(String, Type)],
-        messages: bool,
-    ) -> Result<Self, String> {
+    pub(crate) fn compile(source: &str, variables: &[(String, Type)]) -> Result<Self, String> {
         let text = |issues: Vec<super::issue::Issue>| display_all(source, &issues);
         let mut parsed = parse(source).map_err(text)?;
-        let checked =
-            check(source, &mut parsed.expr, parsed.nodes, variables, messages).map_err(text)?;
+        let checked = check(source, &mut parsed.expr, parsed.nodes, variables).map_err(text)?;
         Ok(Self {
             expr: parsed.expr,
             checked,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::ratchet::{Equality, KeyedItems, Ratchet};
+use self::ratchet::{Equality, Ratchet};
 use super::compile::{Child, OLD_SELF, Rule, SELF, child_decl, compile_rule, type_text};
 use super::decl::Decl;
 use super::meter::{Fail, Meter, PER_CALL};
 use super::program::Program;
 use super::value::{Val, view};
-use crate::field::{ErrorKind, FieldError, Path};
-use crate::schema::Schema;
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::schema::{OldItems, Schema};
 
 /// Budget of all rules on one object (`celconfig.RuntimeCELCostBudget`).
 const OBJECT_BUDGET: u64 = 10_000_000;
@@ -213,16 +213,12 @@ impl Run {
                 let (Some(sub), Some(item_schema)) = (&node.items, schema.items.as_deref()) else {
                     return;
                 };
-                let before = old
-                    .and_then(Value::as_array)
-                    .map(Vec::as_slice)
-                    .unwrap_or_default();
-                let keyed = KeyedItems::new(schema, before);
+                let before = old.and_then(|old| OldItems::new(schema, old));
                 for (at, item) in items.iter().enumerate() {
                     if self.budget.is_none() {
                         return;
                     }
-                    let found = keyed.find(item);
+                    let found = before.as_ref().and_then(|before| before.find(item));
                     let ratchet = ratchet.item(item, found, item_schema);
                     self.node(sub, item_schema, &path.index(at), item, found, ratchet);
                 }
@@ -264,9 +260,7 @@ impl Run {
         }
         let kind = type_text(schema);
         if self.budget == Some(0) {
-            self.findings
-                .errors
-                .push(FieldError::invalid(path, kind, EXHAUSTED));
+            self.findings.errors.invalid(path, kind, EXHAUSTED);
             self.budget = None;
         }
         for rule in &node.rules {
@@ -276,9 +270,7 @@ impl Run {
                 Some(Ok(program)) => program,
                 Some(Err(problem)) => {
                     let detail = format!("rule compile error: {problem}");
-                    self.findings
-                        .errors
-                        .push(FieldError::invalid(path, kind, detail));
+                    self.findings.errors.invalid(path, kind, detail);
                     continue;
                 }
             };
@@ -298,9 +290,7 @@ impl Run {
             };
             let (outcome, cost) = evaluate(program, &values);
             if cost > budget {
-                self.findings
-                    .errors
-                    .push(FieldError::invalid(path, kind, EXHAUSTED));
+                self.findings.errors.invalid(path, kind, EXHAUSTED);
                 self.budget = None;
                 return;
             }
@@ -341,9 +331,7 @@ impl Run {
             ),
             Fail::Error(message) => format!("{message} evaluating rule: {text}"),
         };
-        self.findings
-            .errors
-            .push(FieldError::invalid(path, kind, detail));
+        self.findings.errors.invalid(path, kind, detail);
     }
 
     /// The error of a rule that does not hold.

@@ -8,6 +8,7 @@ mod laws;
 mod messages;
 mod runtime_cost;
 mod schema_rules;
+mod syntax;
 mod validation;
 
 use serde_json::{Value, json};

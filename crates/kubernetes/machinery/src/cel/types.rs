@@ -158,7 +158,6 @@ impl Type {
         }
     }
 
-    /// Whether null stands for such a value.
     /// The name without parameters, as `type()` gives it.
     pub(crate) fn runtime_name(&self) -> String {
         match self {
@@ -173,6 +172,7 @@ impl Type {
         }
     }
 
+    /// Whether null stands for such a value.
     fn is_nullable(&self) -> bool {
         matches!(
             self,

@@ -20,10 +20,15 @@ pub(crate) struct Url {
 impl Url {
     /// An absolute URL, or a path from the root.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        Self::parts(text).map_err(|why| format!("parse {}: {why}", go_quote(text)))
+        Self::parts(text, true).map_err(|why| format!("parse {}: {why}", go_quote(text)))
     }
 
-    fn parts(text: &str) -> Result<Self, String> {
+    /// What `url.ParseRequestURI` accepts, for which a fragment is part of the path or the query.
+    pub(crate) fn is_request_uri(text: &str) -> bool {
+        text == "*" || Self::parts(text, false).is_ok()
+    }
+
+    fn parts(text: &str, with_fragment: bool) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty url".to_owned());
         }
@@ -31,7 +36,8 @@ impl Url {
             return Err("net/url: invalid control character in URL".to_owned());
         }
         let (scheme, rest) = split_scheme(text)?;
-        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        let cut = rest.split_once('#').filter(|_| with_fragment);
+        let (rest, fragment) = cut.unwrap_or((rest, ""));
         check_escapes(fragment)?;
         let (rest, raw_query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut url = Self {
@@ -175,8 +181,10 @@ fn parse_authority(authority: &str) -> Result<String, String> {
             go_quote(&c.to_string())
         ));
     }
-    // Only bytes above ASCII may be escaped in a host.
-    let mut rest = host;
+    check_escapes(host)?;
+    // Only bytes above ASCII may be escaped in a host, and anything in the zone of an IPv6 address.
+    let zone = host.find("%25").filter(|_| host.starts_with('['));
+    let mut rest = zone.map_or(host, |zone| &host[..zone]);
     while let Some(at) = rest.find('%') {
         let escape = rest.get(at..at + 3).unwrap_or_else(|| &rest[at..]);
         let high = escape.len() == 3 && escape.as_bytes()[1] >= b'8';

@@ -18,7 +18,9 @@ use super::net::Cidr;
 use super::time;
 use super::types::Opaque;
 use super::urls::Url;
+use crate::json::{compare_with_float, go_dynamic_type};
 use crate::quantity::Quantity;
+use crate::time::parse_openapi_duration;
 
 /// A string, of the object or made by the expression.
 #[derive(Debug, Clone)]
@@ -141,7 +143,7 @@ pub(crate) fn view<'a>(json: &'a Value, decl: &'a Decl) -> Result<Val<'a>, Fail>
     let expected = |what: &str| {
         Fail::error(format!(
             "invalid data, expected {what}, got {}",
-            go_type(json)
+            go_dynamic_type(json)
         ))
     };
     match &decl.shape {
@@ -208,10 +210,7 @@ fn formatted<'a>(text: &str, shape: &Shape) -> Result<Val<'a>, Fail> {
             time::parse_openapi_timestamp(text).map(Val::Timestamp),
             "date-time formatted string",
         ),
-        _ => (
-            time::parse_openapi_duration(text).map(Val::Duration),
-            "duration",
-        ),
+        _ => (parse_openapi_duration(text).map(Val::Duration), "duration"),
     };
     found.ok_or_else(|| Fail::error(format!("Invalid {what} {text}")))
 }
@@ -231,19 +230,6 @@ pub(crate) fn dynamic(json: &Value) -> Val<'_> {
             decl: None,
         }),
         Value::Object(map) => Val::Map(Map::Json(map, &DYNAMIC)),
-    }
-}
-
-/// The Go type a decoder gives to JSON.
-fn go_type(json: &Value) -> &'static str {
-    match json {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }
 
@@ -269,6 +255,11 @@ impl<'a> Val<'a> {
     /// An optional with a value.
     pub(crate) fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// An optional with or without a value.
+    pub(crate) fn optional(value: Option<Self>) -> Self {
+        Self::Optional(value.map(Arc::new))
     }
 
     /// Name of the type, as `type()` gives it.
@@ -340,11 +331,13 @@ impl<'a> Val<'a> {
             (Self::Duration(a), Self::Duration(b)) => a.cmp(b),
             (Self::Double(a), Self::Double(b)) => a.partial_cmp(b).ok_or_else(nan)?,
             (Self::Double(a), b) => {
-                compare_double(*a, b.whole().ok_or_else(Fail::no_overload)?).ok_or_else(nan)?
+                let b = b.whole().ok_or_else(Fail::no_overload)?;
+                compare_with_float(b, *a).ok_or_else(nan)?.reverse()
             }
-            (a, Self::Double(b)) => compare_double(*b, a.whole().ok_or_else(Fail::no_overload)?)
-                .ok_or_else(nan)?
-                .reverse(),
+            (a, Self::Double(b)) => {
+                let a = a.whole().ok_or_else(Fail::no_overload)?;
+                compare_with_float(a, *b).ok_or_else(nan)?
+            }
             (a, b) => match (a.whole(), b.whole()) {
                 (Some(a), Some(b)) => a.cmp(&b),
                 _ => return Err(Fail::no_overload()),
@@ -377,25 +370,6 @@ impl<'a> Val<'a> {
             _ => false,
         }
     }
-}
-
-fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
-    if double.is_nan() {
-        return None;
-    }
-    if double >= 1e20 {
-        return Some(Ordering::Greater);
-    }
-    if double <= -1e20 {
-        return Some(Ordering::Less);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
-    let floor = double.floor() as i128;
-    Some(floor.cmp(&whole).then(if double.fract() == 0.0 {
-        Ordering::Equal
-    } else {
-        Ordering::Greater
-    }))
 }
 
 impl<'a> List<'a> {

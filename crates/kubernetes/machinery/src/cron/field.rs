@@ -9,33 +9,23 @@ pub(super) struct Bounds {
     names: &'static [&'static str],
 }
 
-pub(super) const MINUTES: Bounds = Bounds {
-    min: 0,
-    max: 59,
-    names: &[],
-};
-pub(super) const HOURS: Bounds = Bounds {
-    min: 0,
-    max: 23,
-    names: &[],
-};
-pub(super) const DAYS: Bounds = Bounds {
-    min: 1,
-    max: 31,
-    names: &[],
-};
-pub(super) const MONTHS: Bounds = Bounds {
-    min: 1,
-    max: 12,
-    names: &[
-        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-    ],
-};
-pub(super) const WEEKDAYS: Bounds = Bounds {
-    min: 0,
-    max: 6,
-    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-};
+impl Bounds {
+    const fn new(min: u64, max: u64, names: &'static [&'static str]) -> Self {
+        Self { min, max, names }
+    }
+}
+
+pub(super) const MINUTES: Bounds = Bounds::new(0, 59, &[]);
+pub(super) const HOURS: Bounds = Bounds::new(0, 23, &[]);
+pub(super) const DAYS: Bounds = Bounds::new(1, 31, &[]);
+pub(super) const MONTHS: Bounds = Bounds::new(1, 12, &MONTH_NAMES);
+/// Sunday is 0 only: 7 is an error, unlike in Vixie cron.
+pub(super) const WEEKDAYS: Bounds = Bounds::new(0, 6, &WEEKDAY_NAMES);
+
+const MONTH_NAMES: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
+const WEEKDAY_NAMES: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// The values that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

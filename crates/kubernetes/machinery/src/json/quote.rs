@@ -1,4 +1,4 @@
-//! Go's `%q`: `strconv.Quote`.
+//! Go's `%q` (`strconv.Quote`) and `%v` of floats.
 
 use std::fmt::Write as _;
 
@@ -11,6 +11,25 @@ pub fn go_quote(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// A float in Go's shortest form, with an exponent below -4 and from `exponent_from` on: 21 for `%v` of
+/// `fmt`, 6 for `g` of `strconv`.
+pub(crate) fn go_float(float: f64, exponent_from: i32) -> String {
+    if float.is_infinite() {
+        return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = format!("{float:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(power) if float != 0.0 && !(-4..exponent_from).contains(&power) => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", power.abs())
+        }
+        _ => float.to_string(),
+    }
 }
 
 /// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the

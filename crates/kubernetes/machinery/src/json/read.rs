@@ -79,11 +79,11 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 pub(super) struct Duplicates {
     pub(super) found: Vec<String>,
     /// The path of the value being read, in pieces: building the text costs only when needed.
-    pub(super) path: Vec<Step>,
+    pub(super) path: Vec<PathSegment>,
 }
 
 /// One step down.
-pub(super) enum Step {
+pub(super) enum PathSegment {
     /// Into an object field.
     Key(String),
     /// Into a list item.
@@ -99,8 +99,8 @@ impl Duplicates {
         let mut text = String::new();
         for step in &self.path {
             match step {
-                Step::Key(name) => push_key(&mut text, name),
-                Step::Index(index) => {
+                PathSegment::Key(name) => push_key(&mut text, name),
+                PathSegment::Index(index) => {
                     text.push('[');
                     text.push_str(&index.to_string());
                     text.push(']');
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
             return Ok(Value::Array(items));
         }
         loop {
-            self.duplicates.path.push(Step::Index(items.len()));
+            self.duplicates.path.push(PathSegment::Index(items.len()));
             items.push(self.value(depth + 1)?);
             self.duplicates.path.pop();
             match self.next_token()? {
@@ -263,10 +263,10 @@ impl<'a> Parser<'a> {
         }
         // Only containers below can add findings, so scalars skip the bookkeeping.
         let (key, value) = if matches!(self.next_token()?, b'{' | b'[') {
-            self.duplicates.path.push(Step::Key(key));
+            self.duplicates.path.push(PathSegment::Key(key));
             let value = self.value(depth + 1)?;
             match self.duplicates.path.pop() {
-                Some(Step::Key(key)) => (key, value),
+                Some(PathSegment::Key(key)) => (key, value),
                 _ => return Err(self.end_of_input()),
             }
         } else {

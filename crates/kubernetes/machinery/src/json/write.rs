@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{CharEscape, Formatter, PrettyFormatter, Serializer};
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 /// `value` in compact form. A value that cannot be serialized (a map whose keys are not strings)
 /// becomes `null`; API types and [`Value`] never do.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
-    serialize(&mut out, value, GoFormatter);
+    serialize(&mut out, value, CompactFormatter);
     out
 }
 
@@ -24,57 +24,28 @@ pub fn to_string(value: &Value) -> String {
 /// the server sends no newline after it.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
-    serialize(&mut out, value, GoPretty(PrettyFormatter::new()));
+    serialize(&mut out, value, PrettyFormatter::new());
     out
 }
 
 /// Appends `value` in compact form.
 pub fn write_into(out: &mut Vec<u8>, value: &Value) {
-    serialize(out, value, GoFormatter);
+    serialize(out, value, CompactFormatter);
 }
 
-fn serialize<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T, formatter: impl Formatter) {
+fn serialize<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T, layout: impl Formatter) {
     let start = out.len();
-    let mut serializer = Serializer::with_formatter(&mut *out, formatter);
+    let mut serializer = Serializer::with_formatter(&mut *out, GoFormatter(layout));
     if value.serialize(&mut serializer).is_err() {
         out.truncate(start);
         out.extend_from_slice(b"null");
     }
 }
 
-/// Compact, Go's numbers and escapes.
-struct GoFormatter;
+/// The layout of another formatter with Go's numbers and escapes.
+struct GoFormatter<F>(F);
 
-impl Formatter for GoFormatter {
-    fn write_f32<W: ?Sized + Write>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
-        write_float(writer, f64::from(value.abs()), &value)
-    }
-
-    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        write_float(writer, value.abs(), &value)
-    }
-
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        write_fragment(writer, fragment)
-    }
-
-    fn write_char_escape<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        escape: CharEscape,
-    ) -> io::Result<()> {
-        write_escape(writer, &escape)
-    }
-}
-
-/// Indented, Go's numbers and escapes.
-struct GoPretty(PrettyFormatter<'static>);
-
-impl Formatter for GoPretty {
+impl<F: Formatter> Formatter for GoFormatter<F> {
     fn write_f32<W: ?Sized + Write>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
         write_float(writer, f64::from(value.abs()), &value)
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{Event, Parser, ScanError, Span};
 
-use super::read::{DecodeError, Decoded, Duplicates, MAX_DEPTH, Step};
+use super::read::{DecodeError, Decoded, Duplicates, MAX_DEPTH, PathSegment};
 use super::yaml_scalar::{key_text, resolve};
 use super::{go_quote, read, settle_numbers};
 
@@ -239,11 +239,11 @@ impl Builder {
         self.duplicates.path = self.stack[..below]
             .iter()
             .filter_map(|frame| match frame {
-                Frame::Sequence { items, .. } => Some(Step::Index(items.len())),
+                Frame::Sequence { items, .. } => Some(PathSegment::Index(items.len())),
                 Frame::Mapping {
                     key: Some(Key::Field(name)),
                     ..
-                } => Some(Step::Key(name.clone())),
+                } => Some(PathSegment::Key(name.clone())),
                 Frame::Mapping { .. } => None,
             })
             .collect();

@@ -331,8 +331,8 @@ fn is_terminator(c: char) -> bool {
     )
 }
 
-/// Go's escapes in a quoted text.
-fn unquote(text: &str, quote: char) -> Option<String> {
+/// The text between quotes with Go's escapes; `None` if it is malformed.
+pub(crate) fn unquote(text: &str, quote: char) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -7,17 +7,94 @@ use serde_json::{Map, Value};
 use crate::json::{go_type, settle_numbers, to_string};
 use crate::time::{format_time, is_zero, parse_time};
 
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A string, with the name of its Go type; left out when empty.
+    Text(&'static str),
+    /// A string that is written even when empty.
+    NeededText(&'static str),
+    Int,
+    /// An integer that is written even when zero.
+    IntPointer,
+    Bool,
+    Time,
+    TextMap,
+    TextList,
+    /// A list of structs: their Go type and fields.
+    Structs(&'static str, Fields),
+    /// Raw bytes to this type: they are validated where the set is decoded.
+    FieldsV1,
+}
+
+type Fields = &'static [(&'static str, Kind)];
+
+const OWNER_REFERENCE: Fields = &[
+    ("apiVersion", Kind::NeededText("string")),
+    ("kind", Kind::NeededText("string")),
+    ("name", Kind::NeededText("string")),
+    ("uid", Kind::NeededText("types.UID")),
+    ("controller", Kind::Bool),
+    ("blockOwnerDeletion", Kind::Bool),
+];
+
+const MANAGED_FIELDS: Fields = &[
+    ("manager", Kind::Text("string")),
+    ("operation", Kind::Text("v1.ManagedFieldsOperationType")),
+    ("apiVersion", Kind::Text("string")),
+    ("time", Kind::Time),
+    ("fieldsType", Kind::Text("string")),
+    ("fieldsV1", Kind::FieldsV1),
+    ("subresource", Kind::Text("string")),
+];
+
+const OWNERS: Kind = Kind::Structs("OwnerReference", OWNER_REFERENCE);
+const MANAGERS: Kind = Kind::Structs("ManagedFieldsEntry", MANAGED_FIELDS);
+
+const OBJECT_META: Fields = &[
+    ("name", Kind::Text("string")),
+    ("generateName", Kind::Text("string")),
+    ("namespace", Kind::Text("string")),
+    ("selfLink", Kind::Text("string")),
+    ("uid", Kind::Text("types.UID")),
+    ("resourceVersion", Kind::Text("string")),
+    ("generation", Kind::Int),
+    ("creationTimestamp", Kind::Time),
+    ("deletionTimestamp", Kind::Time),
+    ("deletionGracePeriodSeconds", Kind::IntPointer),
+    ("labels", Kind::TextMap),
+    ("annotations", Kind::TextMap),
+    ("ownerReferences", OWNERS),
+    ("finalizers", Kind::TextList),
+    ("managedFields", MANAGERS),
+];
+
 /// Decodes the value of a `metadata` field.
 ///
 /// Gives the canonical form (unknown fields gone, empty ones left out, times in UTC) and the paths
 /// of the unknown fields, which start with `metadata.`. The error is the text of the first type
 /// mismatch in Go's words.
 pub fn decode_object_meta(meta: &Value) -> Result<(Value, Vec<String>), String> {
-    let mut decoder = Decoder::default();
+    let (object, unknown) = decode_fields(meta, false)?;
+    let unknown = unknown.iter().map(|path| format!("metadata.{path}"));
+    Ok((Value::Object(object), unknown.collect()))
+}
+
+/// [`decode_object_meta`] with paths relative to the metadata. With `drop_invalid`, fields of the wrong
+/// type are dropped.
+pub(crate) fn decode_fields(
+    meta: &Value,
+    drop_invalid: bool,
+) -> Result<(Map<String, Value>, Vec<String>), String> {
+    let mut unknown = Vec::new();
+    let place = Place {
+        owner: "ObjectMeta",
+        fields: "",
+        shown: "",
+    };
     let object = match meta {
         // Decoding null leaves the struct as it is: empty.
         Value::Null => Map::new(),
-        Value::Object(fields) => decoder.object_meta(fields),
+        Value::Object(map) => object(map, OBJECT_META, &place, drop_invalid, &mut unknown)?,
         other => {
             let found = go_type(other);
             return Err(format!(
@@ -25,258 +102,122 @@ pub fn decode_object_meta(meta: &Value) -> Result<(Value, Vec<String>), String> 
             ));
         }
     };
-    match decoder.error {
-        Some(error) => Err(error),
-        None => Ok((Value::Object(object), decoder.unknown)),
-    }
+    Ok((object, unknown))
 }
 
-#[derive(Default)]
-struct Decoder {
-    /// The first mismatch; Go decodes on to the end and reports it.
-    error: Option<String>,
-    unknown: Vec<String>,
-}
-
-/// The Go struct and field that is being filled, for errors.
-#[derive(Clone, Copy)]
+/// Where decoding is: the Go struct, the fields that lead to it, and the path with indexes.
 struct Place<'a> {
-    /// Name of the innermost struct.
     owner: &'a str,
-    /// Field path from the outermost struct.
-    field: &'a str,
+    fields: &'a str,
+    shown: &'a str,
 }
 
-impl Decoder {
-    fn mismatch(&mut self, value: &str, place: Place<'_>, go: &str) {
-        let Place { owner, field } = place;
-        self.error.get_or_insert_with(|| {
-            format!(
-                "json: cannot unmarshal {value} into Go struct field {owner}.{field} of type {go}"
-            )
-        });
-    }
-
-    fn object_meta(&mut self, fields: &Map<String, Value>) -> Map<String, Value> {
-        let mut out = Map::new();
-        for (key, value) in fields {
-            let place = Place {
-                owner: "ObjectMeta",
-                field: key,
-            };
-            let decoded = match key.as_str() {
-                "name" | "generateName" | "namespace" | "selfLink" | "resourceVersion" => {
-                    self.text(value, place, "string").filter(not_empty)
-                }
-                "uid" => self.text(value, place, "types.UID").filter(not_empty),
-                "generation" => self.integer(value, place).filter(|n| n.as_i64() != Some(0)),
-                "deletionGracePeriodSeconds" => self.integer(value, place),
-                "creationTimestamp" | "deletionTimestamp" => self.time(value, place),
-                "labels" | "annotations" => self.text_map(value, place),
-                "finalizers" => self.items(value, place, "[]string", |decoder, item| {
-                    Some(
-                        decoder
-                            .text(item, place, "string")
-                            .unwrap_or_else(|| Value::from("")),
-                    )
-                }),
-                "ownerReferences" => self.list_of_structs(value, key, OWNER, Self::owner),
-                "managedFields" => self.list_of_structs(value, key, MANAGED, Self::managed),
-                _ => {
-                    self.unknown.push(format!("metadata.{key}"));
-                    None
-                }
-            };
-            if let Some(decoded) = decoded {
-                out.insert(key.clone(), decoded);
-            }
-        }
-        out
-    }
-
-    fn owner(&mut self, fields: &Map<String, Value>, path: &str) -> Map<String, Value> {
-        // These four are written even when empty.
-        let always = ["apiVersion", "kind", "name", "uid"];
-        let mut out: Map<String, Value> = always
-            .iter()
-            .map(|f| ((*f).to_owned(), Value::from("")))
-            .collect();
-        for (key, value) in fields {
-            let field = format!("ownerReferences.{key}");
-            let place = Place {
-                owner: "OwnerReference",
-                field: &field,
-            };
-            let decoded = match key.as_str() {
-                "apiVersion" | "kind" | "name" => self.text(value, place, "string"),
-                "uid" => self.text(value, place, "types.UID"),
-                "controller" | "blockOwnerDeletion" => self.boolean(value, place),
-                _ => {
-                    self.unknown.push(format!("{path}.{key}"));
-                    None
-                }
-            };
-            if let Some(decoded) = decoded {
-                out.insert(key.clone(), decoded);
-            }
-        }
-        out
-    }
-
-    fn managed(&mut self, fields: &Map<String, Value>, path: &str) -> Map<String, Value> {
-        let mut out = Map::new();
-        for (key, value) in fields {
-            let field = format!("managedFields.{key}");
-            let place = Place {
-                owner: "ManagedFieldsEntry",
-                field: &field,
-            };
-            let decoded = match key.as_str() {
-                "manager" | "apiVersion" | "fieldsType" | "subresource" => {
-                    self.text(value, place, "string").filter(not_empty)
-                }
-                "operation" => {
-                    let go = "v1.ManagedFieldsOperationType";
-                    self.text(value, place, go).filter(not_empty)
-                }
-                "time" => self.time(value, place),
-                // Raw bytes to this type: they are validated where the set is decoded.
-                "fieldsV1" => Some(value.clone()).filter(|v| !v.is_null()),
-                _ => {
-                    self.unknown.push(format!("{path}.{key}"));
-                    None
-                }
-            };
-            if let Some(decoded) = decoded {
-                out.insert(key.clone(), decoded);
-            }
-        }
-        out
-    }
-
-    /// `None` for null, which leaves a Go field as it is.
-    fn text(&mut self, value: &Value, place: Place<'_>, go: &str) -> Option<Value> {
-        match value {
-            Value::Null => None,
-            Value::String(_) => Some(value.clone()),
-            other => {
-                self.mismatch(go_type(other), place, go);
-                None
-            }
+fn object(
+    map: &Map<String, Value>,
+    fields: Fields,
+    place: &Place<'_>,
+    drop_invalid: bool,
+    unknown: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
+    let mut out = Map::new();
+    for (name, kind) in fields {
+        if let Kind::NeededText(_) = kind {
+            out.insert((*name).to_owned(), "".into());
         }
     }
-
-    fn boolean(&mut self, value: &Value, place: Place<'_>) -> Option<Value> {
-        match value {
-            Value::Null => None,
-            Value::Bool(_) => Some(value.clone()),
-            other => {
-                self.mismatch(go_type(other), place, "bool");
-                None
-            }
-        }
-    }
-
-    fn integer(&mut self, value: &Value, place: Place<'_>) -> Option<Value> {
-        let mut settled = value.clone();
-        if settled.is_number() {
-            settle_numbers(&mut settled);
-        }
-        match &settled {
-            Value::Null => None,
-            Value::Number(n) if n.is_i64() => Some(settled),
-            Value::Number(_) => {
-                self.mismatch(&format!("number {}", to_string(value)), place, "int64");
-                None
-            }
-            other => {
-                self.mismatch(go_type(other), place, "int64");
-                None
-            }
-        }
-    }
-
-    /// Times decode themselves, so an error in the text names no field.
-    fn time(&mut self, value: &Value, place: Place<'_>) -> Option<Value> {
-        match self.text(value, place, "string")? {
-            Value::String(text) => match parse_time(&text) {
-                Ok(time) if is_zero(time) => None,
-                Ok(time) => Some(Value::from(format_time(time))),
-                Err(error) => {
-                    self.error.get_or_insert_with(|| error.to_string());
-                    None
+    for (name, value) in map {
+        match fields.iter().find(|(field, _)| field == name) {
+            None => unknown.push(format!("{}{name}", place.shown)),
+            // Null leaves a Go field as it is.
+            Some(_) if value.is_null() => {}
+            Some((_, kind)) => match field(name, value, *kind, place, unknown) {
+                Ok(Some(value)) => {
+                    out.insert(name.clone(), value);
                 }
+                Ok(None) => {}
+                Err(_) if drop_invalid => {}
+                Err(error) => return Err(error),
             },
-            _ => None,
         }
     }
-
-    fn text_map(&mut self, value: &Value, place: Place<'_>) -> Option<Value> {
-        let Value::Object(entries) = value else {
-            if !value.is_null() {
-                self.mismatch(go_type(value), place, "map[string]string");
-            }
-            return None;
-        };
-        let mut out = Map::new();
-        for (key, value) in entries {
-            // A null entry is an entry with the zero value.
-            let text = self
-                .text(value, place, "string")
-                .unwrap_or_else(|| Value::from(""));
-            out.insert(key.clone(), text);
-        }
-        (!out.is_empty()).then_some(Value::Object(out))
-    }
-
-    fn items(
-        &mut self,
-        value: &Value,
-        place: Place<'_>,
-        go: &str,
-        mut item: impl FnMut(&mut Self, &Value) -> Option<Value>,
-    ) -> Option<Value> {
-        let Value::Array(items) = value else {
-            if !value.is_null() {
-                self.mismatch(go_type(value), place, go);
-            }
-            return None;
-        };
-        let items: Vec<Value> = items.iter().filter_map(|i| item(self, i)).collect();
-        (!items.is_empty()).then_some(Value::Array(items))
-    }
-
-    fn list_of_structs(
-        &mut self,
-        value: &Value,
-        field: &str,
-        go: &str,
-        decode: impl Fn(&mut Self, &Map<String, Value>, &str) -> Map<String, Value>,
-    ) -> Option<Value> {
-        let place = Place {
-            owner: "ObjectMeta",
-            field,
-        };
-        let mut index = 0;
-        self.items(value, place, &format!("[]{go}"), |decoder, item| {
-            let path = format!("metadata.{field}[{index}]");
-            index += 1;
-            let fields = match item {
-                Value::Object(fields) => decode(decoder, fields, &path),
-                Value::Null => decode(decoder, &Map::new(), &path),
-                other => {
-                    decoder.mismatch(go_type(other), place, go);
-                    return None;
-                }
-            };
-            Some(Value::Object(fields))
-        })
-    }
+    Ok(out)
 }
 
-const OWNER: &str = "v1.OwnerReference";
-const MANAGED: &str = "v1.ManagedFieldsEntry";
-
-fn not_empty(value: &Value) -> bool {
-    value.as_str() != Some("")
+/// The value of a field as it is encoded again; `None` if it is left out.
+fn field(
+    name: &str,
+    value: &Value,
+    kind: Kind,
+    place: &Place<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<Option<Value>, String> {
+    let cannot = |found: &str, wanted: &str| {
+        let (owner, fields) = (place.owner, place.fields);
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {owner}.{fields}{name} of type {wanted}"
+        )
+    };
+    let wrong = |value: &Value, wanted: &str| cannot(go_type(value), wanted);
+    let text = |value: &Value| match value {
+        // A null entry is an entry with the zero value.
+        Value::Null => Ok("".into()),
+        Value::String(_) => Ok(value.clone()),
+        other => Err(wrong(other, "string")),
+    };
+    Ok(match (kind, value) {
+        (Kind::FieldsV1, _)
+        | (Kind::Bool, Value::Bool(_))
+        | (Kind::NeededText(_), Value::String(_)) => Some(value.clone()),
+        (Kind::Bool, _) => return Err(wrong(value, "bool")),
+        (Kind::Text(_), Value::String(text)) => (!text.is_empty()).then(|| value.clone()),
+        (Kind::Text(wanted) | Kind::NeededText(wanted), _) => return Err(wrong(value, wanted)),
+        (Kind::Int | Kind::IntPointer, Value::Number(_)) => {
+            let mut settled = value.clone();
+            settle_numbers(&mut settled);
+            if !settled.is_i64() {
+                return Err(cannot(&format!("number {}", to_string(value)), "int64"));
+            }
+            (kind == Kind::IntPointer || settled != 0).then_some(settled)
+        }
+        (Kind::Int | Kind::IntPointer, _) => return Err(wrong(value, "int64")),
+        (Kind::Time, Value::String(text)) => {
+            // Times decode themselves, so an error in the text names no field.
+            let time = parse_time(text).map_err(|error| error.to_string())?;
+            (!is_zero(time)).then(|| format_time(time).into())
+        }
+        (Kind::Time, _) => return Err(wrong(value, "string")),
+        (Kind::TextMap, Value::Object(map)) => {
+            let entries = map
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), text(value)?)));
+            let entries = entries.collect::<Result<Map<_, _>, String>>()?;
+            (!entries.is_empty()).then_some(Value::Object(entries))
+        }
+        (Kind::TextMap, _) => return Err(wrong(value, "map[string]string")),
+        (Kind::TextList, Value::Array(items)) => {
+            let items = items.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+            (!items.is_empty()).then_some(Value::Array(items))
+        }
+        (Kind::TextList, _) => return Err(wrong(value, "[]string")),
+        (Kind::Structs(owner, fields), Value::Array(items)) => {
+            let mut out = Vec::with_capacity(items.len());
+            let nothing = Map::new();
+            for (i, item) in items.iter().enumerate() {
+                let map = match item {
+                    Value::Object(map) => map,
+                    Value::Null => &nothing,
+                    other => return Err(wrong(other, &format!("v1.{owner}"))),
+                };
+                let (stack, shown) = (format!("{name}."), format!("{}{name}[{i}].", place.shown));
+                let place = Place {
+                    owner,
+                    fields: &stack,
+                    shown: &shown,
+                };
+                out.push(Value::Object(object(map, fields, &place, false, unknown)?));
+            }
+            (!out.is_empty()).then_some(Value::Array(out))
+        }
+        (Kind::Structs(owner, _), _) => return Err(wrong(value, &format!("[]v1.{owner}"))),
+    })
 }

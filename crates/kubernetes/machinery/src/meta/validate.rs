@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::owners::OwnerReference;
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 use crate::gvk::GroupVersionKind;
 use crate::json::{go_quote, is_print};
 use crate::names::{is_qualified_name, is_valid_label_value, name_is_dns_label};
@@ -11,7 +11,8 @@ use crate::names::{is_qualified_name, is_valid_label_value, name_is_dns_label};
 /// How many bytes the keys and values of all annotations may have together.
 pub const ANNOTATIONS_MAX: usize = 256 << 10;
 
-const FIELD_MANAGER_MAX: usize = 128;
+/// How many bytes the name of a field manager may have.
+pub(crate) const FIELD_MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
@@ -36,10 +37,7 @@ pub fn validate_object_meta(
     let name = text(meta, "name");
     let field = path.child("name");
     if name.is_empty() {
-        errors.push(FieldError::required(
-            &field,
-            "name or generateName is required",
-        ));
+        errors.required(&field, "name or generateName is required");
     } else {
         errors.extend(
             name_errors(name, false)
@@ -51,11 +49,7 @@ pub fn validate_object_meta(
     let generation = number(meta, "generation");
     if generation < 0 {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(
-            &path.child("generation"),
-            generation,
-            detail,
-        ));
+        errors.invalid(&path.child("generation"), generation, detail);
     }
     errors.extend(validate_labels(meta.get("labels"), &path.child("labels")));
     errors.extend(validate_annotations(
@@ -79,25 +73,17 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> Vec
     }
     if text(new, "resourceVersion").is_empty() {
         let detail = "must be specified for an update";
-        errors.push(FieldError::invalid(
-            &path.child("resourceVersion"),
-            "",
-            detail,
-        ));
+        errors.invalid(&path.child("resourceVersion"), "", detail);
     }
     let generation = number(new, "generation");
     if generation < number(old, "generation") {
         let detail = "must not be decremented";
-        errors.push(FieldError::invalid(
-            &path.child("generation"),
-            generation,
-            detail,
-        ));
+        errors.invalid(&path.child("generation"), generation, detail);
     }
     for field in ["name", "namespace", "uid"] {
         let value = text(new, field);
         if value != text(old, field) {
-            errors.push(FieldError::invalid(&path.child(field), value, IMMUTABLE));
+            errors.invalid(&path.child(field), value, IMMUTABLE);
         }
     }
     for field in [
@@ -107,11 +93,7 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> Vec
     ] {
         let value = new.get(field).unwrap_or(&Value::Null);
         if value != old.get(field).unwrap_or(&Value::Null) {
-            errors.push(FieldError::invalid(
-                &path.child(field),
-                value.clone(),
-                IMMUTABLE,
-            ));
+            errors.invalid(&path.child(field), value.clone(), IMMUTABLE);
         }
     }
     errors.extend(validate_labels(new.get("labels"), &path.child("labels")));
@@ -189,7 +171,7 @@ fn validate_owner_references(meta: &Value, path: &Path) -> Vec<FieldError> {
             .unwrap_or_else(|| GroupVersionKind::new("", "", owner.kind));
         let mut check = |bad: bool, field: &str, value: &str, detail: &str| {
             if bad {
-                errors.push(FieldError::invalid(&path.child(field), value, detail));
+                errors.invalid(&path.child(field), value, detail);
             }
         };
         let empty = "must not be empty";
@@ -205,18 +187,18 @@ fn validate_owner_references(meta: &Value, path: &Path) -> Vec<FieldError> {
         check(owner.uid.is_empty(), "uid", owner.uid, empty);
         if gvk == GroupVersionKind::new("", "v1", "Event") {
             let detail = format!("{gvk} is disallowed from being an owner");
-            errors.push(FieldError::invalid(&path, entry.clone(), detail));
+            errors.invalid(&path, entry.clone(), detail);
         }
         if owner.controller == Some(true) {
             let this = format!("{}/{}", owner.kind, owner.name);
             match &controller {
-                Some(first) => errors.push(FieldError::invalid(
+                Some(first) => errors.invalid(
                     &path,
                     entries.to_vec(),
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     ),
-                )),
+                ),
                 None => controller = Some(this),
             }
         }
@@ -236,7 +218,7 @@ fn validate_finalizers(meta: &Value, path: &Path) -> Vec<FieldError> {
         .collect();
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.push(FieldError::invalid(path, finalizers, detail));
+        errors.invalid(path, finalizers, detail);
     }
     errors
 }
@@ -268,20 +250,12 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path) -> Vec<FieldError
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
             let detail = "must be `Apply` or `Update`";
-            errors.push(FieldError::invalid(
-                &path.child("operation"),
-                operation,
-                detail,
-            ));
+            errors.invalid(&path.child("operation"), operation, detail);
         }
         let fields_type = text(entry, "fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
             let detail = "must be `FieldsV1`";
-            errors.push(FieldError::invalid(
-                &path.child("fieldsType"),
-                fields_type,
-                detail,
-            ));
+            errors.invalid(&path.child("fieldsType"), fields_type, detail);
         }
         errors.extend(validate_manager(
             text(entry, "manager"),
@@ -297,7 +271,8 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path) -> Vec<FieldError
     errors
 }
 
-fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
+/// The errors in the name of a field manager.
+pub(crate) fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > FIELD_MANAGER_MAX {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX));
@@ -305,7 +280,7 @@ fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
     for (position, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)) {
         let code = u32::from(c);
         let detail = format!("invalid character U+{code:04X} (at position {position})");
-        errors.push(FieldError::invalid(path, manager, detail));
+        errors.invalid(path, manager, detail);
     }
     errors
 }

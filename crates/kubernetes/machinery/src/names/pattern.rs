@@ -5,16 +5,6 @@ pub(super) fn each(value: &str, accept: impl Fn(u8) -> bool) -> bool {
     !value.is_empty() && value.bytes().all(accept)
 }
 
-/// A first byte and any number of further ones.
-pub(super) fn starting_with(
-    value: &str,
-    first: impl Fn(u8) -> bool,
-    rest: impl Fn(u8) -> bool,
-) -> bool {
-    let mut bytes = value.bytes();
-    bytes.next().is_some_and(first) && bytes.all(rest)
-}
-
 fn lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }

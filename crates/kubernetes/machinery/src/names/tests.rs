@@ -40,18 +40,12 @@ fn texts_are_the_ones_clients_know() {
 #[case(is_dns1035_label, &["a", "a-1", "a1"], &["", "0a", "-a", "a-", "a.b"])]
 #[case(is_qualified_name, &["simple", "1-n", "a.b/Name_1", "UpperCase"], &["", "a/", "a b", "_x", "x_", "a/b/c", "x/é"])]
 #[case(is_valid_label_value, &["", "a", "A_b.c-d", "1"], &["-", "a-", " ", "a b", "é"])]
-#[case(is_c_identifier, &["a", "_A1"], &["", "1a", "a-b"])]
 #[case(is_config_map_key, &["a.b", "A_B", "-", "a..b"], &["", ".", "..", "..a", "a b"])]
-#[case(is_env_var_name, &["a", "_", "A.B-C", ".a"], &["", "1a", ".", "..", "a=b"])]
 #[case(is_wildcard_dns1123_subdomain, &["*.a.b"], &["a.b", "*", "*.", "*.*.a"])]
 #[case(is_valid_port_name, &["http", "a1", "1-a"], &["", "1", "A", "a--b", "-a", "a-", "aaaaaaaaaaaaaaaa"])]
 #[case(is_valid_percent, &["0%", "93%"], &["", "%", "1", "-1%", "1.5%"])]
 #[case(is_http_header_name, &["X-A"], &["", "a b", "a_b"])]
 #[case(is_valid_condition_reason, &["A", "A_b,c:d1_"], &["", "1A", "A,", "A b"])]
-#[case(is_valid_ip, &["10.9.8.7", "2001:db8::ffff"], &["", "10.9.8", "010.9.8.7", "::ffff:1.2.3.4", "2001:DB8::1", "1.2.3.4/8"])]
-#[case(is_valid_legacy_ip, &["2001:DB8::1", "1.2.3.4"], &["01.2.3.4", "::ffff:1.2.3.4", "x"])]
-#[case(is_valid_cidr, &["10.9.8.0/24", "2001:db8::/64", "0.0.0.0/0", "::/0", "1.2.3.4/32"], &["10.9.8.7/24", "10.9.8.0", "10.9.8.0/33", "10.9.8.0/024", "2001:DB8::/64", "1.2.3.0/+8"])]
-#[case(is_valid_legacy_cidr, &["2001:DB8::/64"], &["10.9.8.7/24", "010.9.8.0/24"])]
 fn accepted_and_refused(
     #[case] check: fn(&str) -> Vec<String>,
     #[case] good: &[&str],
@@ -101,22 +95,17 @@ fn a_generate_name_may_end_in_a_dash() {
 }
 
 #[test]
-fn address_complaints() {
-    assert_eq!(is_valid_ip("01.2.3.4"), ["must not have leading 0s"]);
-    assert_eq!(
-        is_valid_ip("2001:DB8::1"),
-        ["must be in canonical form (\"2001:db8::1\")"]
-    );
-    assert_eq!(
-        is_valid_ip("::ffff:1.2.3.4"),
-        ["must not be an IPv4-mapped IPv6 address"]
-    );
-    assert_eq!(
-        is_valid_cidr("1.2.3.4/8"),
-        ["must not have bits set beyond the prefix length"]
-    );
-    assert_eq!(
-        is_valid_cidr("x"),
-        ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
-    );
+fn addresses_may_have_leading_zeros() {
+    for good in ["10.9.8.7", "010.009.8.7", "2001:DB8::1", "::ffff:01.2.3.4"] {
+        assert!(parse_ip(good).is_some(), "{good:?}");
+    }
+    for bad in ["", "10.9.8", "1.2.3.4/8", "256.1.1.1", "x"] {
+        assert!(parse_ip(bad).is_none(), "{bad:?}");
+    }
+    for good in ["10.9.8.7/24", "2001:DB8::/64", "0.0.0.0/0", "10.9.8.0/024"] {
+        assert!(parse_cidr(good).is_some(), "{good:?}");
+    }
+    for bad in ["10.9.8.0", "10.9.8.0/33", "1.2.3.0/+8", "x/8"] {
+        assert!(parse_cidr(bad).is_none(), "{bad:?}");
+    }
 }

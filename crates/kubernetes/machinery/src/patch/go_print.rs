@@ -1,8 +1,8 @@
 //! Values as Go's `%v` prints them, for the messages that quote a whole map.
 
-use std::fmt::Write as _;
+use serde_json::Value;
 
-use serde_json::{Number, Value};
+use crate::json::go_float;
 
 /// `value` as Go's `fmt.Sprintf("%v", value)` prints decoded JSON: `map[image:i9 ports:[80 443]]`.
 pub fn go_print(value: &Value) -> String {
@@ -17,7 +17,10 @@ fn print(out: &mut String, value: &Value) {
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::String(text) => out.push_str(text),
-        Value::Number(number) => out.push_str(&print_number(number)),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => out.push_str(&go_float(float, 21)),
+            None => out.push_str(&number.to_string()),
+        },
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -42,24 +45,4 @@ fn print(out: &mut String, value: &Value) {
             out.push(']');
         }
     }
-}
-
-/// Integers in full; floats in the shortest form, with an exponent from 1e21 on and below 1e-4.
-fn print_number(number: &Number) -> String {
-    let Some(float) = number.as_f64().filter(|_| number.is_f64()) else {
-        return number.to_string();
-    };
-    let scientific = format!("{float:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if float != 0.0 && !(-4..21).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        let mut out = mantissa.to_owned();
-        // Go writes at least two digits of exponent; writing to a string cannot fail.
-        let _ = write!(out, "e{sign}{:02}", exponent.unsigned_abs());
-        return out;
-    }
-    format!("{float}")
 }

@@ -90,13 +90,6 @@ impl<'a> StrategicField<'a> {
         }
     }
 
-    /// A field with this `patchStrategy` tag.
-    #[must_use]
-    pub fn with_strategy(mut self, strategy: PatchStrategy) -> Self {
-        self.strategy = strategy;
-        self
-    }
-
     /// A merging list whose items are identified by `key`.
     #[must_use]
     pub fn keyed(mut self, key: &'a str) -> Self {

@@ -15,9 +15,10 @@ use super::compiled::CompiledSchema;
 use super::formats;
 use super::node::Node;
 use super::types::{Schema, SchemaType};
-use crate::field::{ErrorKind, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
 
 pub(super) use go_text::versions as versions_text;
+pub(crate) use keywords::check_rule_form;
 
 /// Checks that other parts make for this one.
 #[derive(Clone, Copy)]
@@ -55,10 +56,7 @@ pub fn check_structural(
     }
     if node.flag("nullable") {
         let field = path.child("openAPIV3Schema.nullable");
-        errors.push(FieldError::forbidden(
-            &field,
-            "nullable cannot be true at the root",
-        ));
+        errors.forbidden(&field, "nullable cannot be true at the root");
     }
     let unsupported = structural::unsupported(node);
     let mut sound = false;
@@ -83,7 +81,7 @@ pub fn check_structural(
     if errors.is_empty()
         && let Some(error) = unsupported
     {
-        errors.push(FieldError::invalid(&at, "", error));
+        errors.invalid(&at, "", error);
     }
     errors
 }

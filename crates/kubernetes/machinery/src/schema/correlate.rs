@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use super::types::{ListType, Schema, SchemaType};
 
 /// The old items of a list, findable from new ones.
-pub(super) struct OldItems<'a> {
+pub(crate) struct OldItems<'a> {
     keys: &'a [String],
     by_key: HashMap<String, &'a Value>,
 }
 
 impl<'a> OldItems<'a> {
     /// Indexes `old`; `None` if items of this list do not correlate.
-    pub(super) fn new(schema: &'a Schema, old: &'a Value) -> Option<Self> {
+    pub(crate) fn new(schema: &'a Schema, old: &'a Value) -> Option<Self> {
         let items = old.as_array()?;
         if schema.list_type != Some(ListType::Map) {
             return None;
@@ -36,7 +36,7 @@ impl<'a> OldItems<'a> {
     }
 
     /// The old item with the keys of `item`.
-    pub(super) fn find(&self, item: &Value) -> Option<&'a Value> {
+    pub(crate) fn find(&self, item: &Value) -> Option<&'a Value> {
         self.by_key.get(&key_of(self.keys, item)?).copied()
     }
 }
@@ -57,7 +57,7 @@ fn key_of(keys: &[String], item: &Value) -> Option<String> {
 }
 
 /// The schema of a field, declared or not.
-pub(super) fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
+pub(crate) fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
     schema
         .properties
         .get(name)
@@ -65,12 +65,12 @@ pub(super) fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Sch
 }
 
 /// The old value of a field that is in both objects and has a schema.
-pub(super) fn old_field<'a>(schema: &Schema, old: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn old_field<'a>(schema: &Schema, old: &'a Value, name: &str) -> Option<&'a Value> {
     field_schema(schema, name).and_then(|_| old.as_object()?.get(name))
 }
 
 /// Whether `new` is what `old` was, list maps in any order. Undeclared fields count as changed.
-pub(super) fn unchanged(schema: &Schema, new: &Value, old: &Value) -> bool {
+pub(crate) fn unchanged(schema: &Schema, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Array(new_items), Value::Array(old_items)) => {
             if new_items.len() != old_items.len() {

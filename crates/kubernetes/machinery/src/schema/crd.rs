@@ -16,7 +16,7 @@ use super::check::{Checks, check_structural, unrecognized_formats, versions_text
 use super::names::{dns1035_label, dns1123_subdomain};
 use super::node::Node;
 use super::types::Schema;
-use crate::field::{ErrorKind, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
 use crate::json::go_quote;
 
 pub use prepare::{default_crd, prepare_create, prepare_update};
@@ -43,34 +43,24 @@ pub fn validate_crd_update(new: &Value, old: &Value, checks: &Checks<'_>) -> Vec
     };
     let path = Path::new("spec");
     let mut errors = spec(&view, checks);
-    let mut immutable = |path: &Path, new: &str, old: &str| {
-        if new != old {
-            errors.push(FieldError::invalid(path, new, "field is immutable"));
-        }
+    let of_spec = |key| {
+        let old = old_view.spec.text(key);
+        (path.child(key), view.spec.text(key), old)
     };
-    let names_path = path.child("names");
+    let of_names = |key| {
+        let at = path.child("names").child(key);
+        (at, view.name(key), old_view.name(key))
+    };
+    let mut immutable = Vec::new();
     if is_condition_true(old, "Established") {
-        immutable(
-            &path.child("scope"),
-            view.spec.text("scope"),
-            old_view.spec.text("scope"),
-        );
-        immutable(
-            &names_path.child("kind"),
-            view.name("kind"),
-            old_view.name("kind"),
-        );
+        immutable.extend([of_spec("scope"), of_names("kind")]);
     }
-    immutable(
-        &path.child("group"),
-        view.spec.text("group"),
-        old_view.spec.text("group"),
-    );
-    immutable(
-        &names_path.child("plural"),
-        view.name("plural"),
-        old_view.name("plural"),
-    );
+    immutable.extend([of_spec("group"), of_names("plural")]);
+    for (at, new, old) in immutable {
+        if new != old {
+            errors.invalid(&at, new, "field is immutable");
+        }
+    }
     errors.extend(status(new));
     errors.extend(approval(new, Some(old)));
     errors.extend(preserve_unknown_fields(view.spec, Some(old_view.spec)));
@@ -198,12 +188,12 @@ fn spec(view: &View<'_>, checks: &Checks<'_>) -> Vec<FieldError> {
     let at_group = path.child("group");
     let wrong = dns1123_subdomain(group);
     if group.is_empty() {
-        errors.push(FieldError::required(&at_group, ""));
+        errors.required(&at_group, "");
     } else if !wrong.is_empty() {
-        errors.push(FieldError::invalid(&at_group, group, wrong.join(",")));
+        errors.invalid(&at_group, group, wrong.join(","));
     } else if !group.contains('.') {
         let detail = "should be a domain with at least one dot";
-        errors.push(FieldError::invalid(&at_group, group, detail));
+        errors.invalid(&at_group, group, detail);
     }
     errors.extend(one_of(
         &path.child("scope"),
@@ -214,11 +204,7 @@ fn spec(view: &View<'_>, checks: &Checks<'_>) -> Vec<FieldError> {
     let preserve = spec.flag("preserveUnknownFields");
     if preserve && versions::has_defaults(view) {
         let detail = "must be false in order to use defaults in the schema";
-        errors.push(FieldError::invalid(
-            &path.child("preserveUnknownFields"),
-            true,
-            detail,
-        ));
+        errors.invalid(&path.child("preserveUnknownFields"), true, detail);
     }
     errors.extend(versions::each(view, &path, checks));
     errors.extend(names::required(view.spec, &path));
@@ -251,7 +237,7 @@ fn spec(view: &View<'_>, checks: &Checks<'_>) -> Vec<FieldError> {
             errors.extend(versions::selectable(fields, schema, &at));
         } else {
             let detail = "may only be set when validations.schema is included";
-            errors.push(FieldError::invalid(&at, "", detail));
+            errors.invalid(&at, "", detail);
         }
     }
     errors.extend(conversion::check(spec, preserve, &path.child("conversion")));
@@ -273,7 +259,7 @@ fn status(crd: &Value) -> Vec<FieldError> {
         .collect();
     if names.is_empty() {
         let detail = "must have at least one stored version";
-        errors.push(FieldError::invalid(&path, stored.clone(), detail));
+        errors.invalid(&path, stored.clone(), detail);
         return errors;
     }
     let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
@@ -290,7 +276,7 @@ fn status(crd: &Value) -> Vec<FieldError> {
             .any(|earlier| earlier.text("name") == name);
         if version.flag("storage") && (again || !names.contains(&name)) {
             let detail = format!("must have the storage version {name}");
-            errors.push(FieldError::invalid(&path, stored.clone(), detail));
+            errors.invalid(&path, stored.clone(), detail);
         }
     }
     for (i, name) in names.iter().enumerate() {
@@ -300,7 +286,7 @@ fn status(crd: &Value) -> Vec<FieldError> {
                  spec.versions until a storage migration ensures no data remains persisted in {name} and \
                  removes {name} from status.storedVersions"
             );
-            errors.push(FieldError::invalid(&path.index(i), *name, detail));
+            errors.invalid(&path.index(i), *name, detail);
         }
     }
     errors

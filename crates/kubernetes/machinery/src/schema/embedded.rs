@@ -1,13 +1,12 @@
 //! The object and type metadata of whole and embedded resources (`apiserver/schema/objectmeta`).
 
-mod object_meta;
-
 use serde_json::{Map, Value};
 
 use super::correlate::field_schema;
 use super::names::dns1035_label;
 use super::types::Schema;
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
+use crate::meta::decode_fields;
 
 /// Brings the metadata of every embedded resource, and with `is_root` of the object itself, into the
 /// form of `ObjectMeta`: undeclared and empty fields go. Returns the paths of undeclared fields.
@@ -94,16 +93,11 @@ impl Coercer {
             return Ok(());
         };
         let at = path.child("metadata");
-        match object_meta::decode(metadata, self.drop_invalid) {
-            Ok(decoded) => {
-                let prefix = at.as_str();
-                self.unknown.extend(
-                    decoded
-                        .unknown
-                        .iter()
-                        .map(|name| format!("{prefix}.{name}")),
-                );
-                map.insert("metadata".to_owned(), Value::Object(decoded.metadata));
+        match decode_fields(metadata, self.drop_invalid) {
+            Ok((decoded, unknown)) => {
+                let prefixed = unknown.iter().map(|name| format!("{at}.{name}"));
+                self.unknown.extend(prefixed);
+                map.insert("metadata".to_owned(), Value::Object(decoded));
             }
             Err(_) if self.drop_invalid => {}
             Err(error) => return Err(FieldError::invalid(&at, metadata.clone(), error)),
@@ -183,9 +177,9 @@ fn resource(
     for name in ["apiVersion", "kind"] {
         let at = path.child(name);
         match map.get(name) {
-            None => errors.push(FieldError::required(&at, "")),
+            None => errors.required(&at, ""),
             Some(Value::String(text)) if text.is_empty() => {
-                errors.push(FieldError::invalid(&at, "", "must not be empty"));
+                errors.invalid(&at, "", "must not be empty");
             }
             Some(Value::String(text)) => {
                 let wrong = if name == "kind" {
@@ -199,20 +193,19 @@ fn resource(
                         .then(|| format!("unexpected GroupVersion string: {text}"))
                 };
                 if let Some(wrong) = wrong {
-                    errors.push(FieldError::invalid(&at, text.as_str(), wrong));
+                    errors.invalid(&at, text.as_str(), wrong);
                 }
             }
-            Some(other) => errors.push(FieldError::invalid(&at, other.clone(), "must be a string")),
+            Some(other) => errors.invalid(&at, other.clone(), "must be a string"),
         }
     }
     let Some(metadata) = map.get("metadata") else {
         return;
     };
     let at = path.child("metadata");
-    match object_meta::decode(metadata, false) {
-        Err(error) => errors.push(FieldError::invalid(&at, metadata.clone(), error)),
-        Ok(decoded) => {
-            let mut metadata = decoded.metadata;
+    match decode_fields(metadata, false) {
+        Err(error) => errors.invalid(&at, metadata.clone(), error),
+        Ok((mut metadata, _)) => {
             metadata.entry("name").or_insert_with(|| "fakename".into());
             let namespaced = metadata.contains_key("namespace");
             errors.extend(check_meta(&Value::Object(metadata), namespaced, &at));

@@ -3,6 +3,7 @@
 
 use super::types::Schema;
 use crate::field::Path;
+use crate::jsonpath::unquote;
 
 /// A path that leads to a declared field.
 pub(super) struct Resolved<'a> {
@@ -36,7 +37,7 @@ pub(super) fn resolve<'a>(
                     .strip_prefix('\'')
                     .and_then(|q| q.strip_suffix('\''))
                     .ok_or_else(|| format!("expected single quoted string but got {quoted}"))?;
-                found.enter(&name.replace("\\'", "'").replace("\\\\", "\\"))?;
+                found.enter(&unquote(name, '\'').ok_or("invalid string literal")?)?;
                 match tokens.next().ok_or_else(end)? {
                     "]" => {}
                     other => return Err(format!("expected ] but got {other}")),
@@ -66,6 +67,11 @@ impl Resolved<'_> {
         self.path = path;
         Ok(())
     }
+}
+
+/// The path `text` spells if it leads to something `schema` declares.
+pub fn valid_field_path<'s>(text: &str, schema: &'s Schema) -> Result<(Path, &'s Schema), String> {
+    resolve(text, schema, true).map(|found| (found.path, found.schema))
 }
 
 /// Splits at `.`, `[` and `]`, which are tokens themselves, but not inside of quotes.

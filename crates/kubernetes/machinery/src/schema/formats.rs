@@ -3,12 +3,14 @@
 //! The accepted strings are the genuine server's, oddities included: objects that it admits have to be
 //! admitted here.
 
-use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::types::SchemaType;
+use crate::cel::Url;
+use crate::names::{parse_cidr, parse_ip};
+use crate::time::{parse_date, parse_openapi_duration};
 
 /// A format name without its dashes, the way the registry compares them.
 fn normalize(format: &str) -> String {
@@ -38,14 +40,14 @@ pub(super) fn matches(format: &str, text: &str) -> Option<bool> {
 fn checker(name: &str) -> Option<fn(&str) -> bool> {
     Some(match name {
         "bsonobjectid" => |s| s.len() == 24 && s.bytes().all(|b| b.is_ascii_hexdigit()),
-        "uri" => request_uri,
+        "uri" => Url::is_request_uri,
         "email" => email,
         "hostname" => hostname,
-        "ipv4" => |s| s.contains('.') && sloppy_ip(s).is_some(),
-        "ipv6" => |s| s.contains(':') && s.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => cidr,
+        "ipv4" => |s| s.contains('.') && parse_ip(s).is_some(),
+        "ipv6" => |s| s.contains(':') && parse_ip(s).is_some(),
+        "cidr" => |s| parse_cidr(s).is_some(),
         "mac" => mac,
-        "uuid" => |s| uuid(s, None, false),
+        "uuid" => is_uuid,
         "uuid3" => |s| uuid(s, Some(b'3'), false),
         "uuid4" => |s| uuid(s, Some(b'4'), true),
         "uuid5" => |s| uuid(s, Some(b'5'), true),
@@ -58,9 +60,9 @@ fn checker(name: &str) -> Option<fn(&str) -> bool> {
         "rgbcolor" => |s| matches_static(&RGB, s),
         "byte" => base64,
         "password" => |_| true,
-        "date" => date,
+        "date" => |s| parse_date(s).is_some(),
         "datetime" => date_time,
-        "duration" => duration,
+        "duration" => |s| parse_openapi_duration(s).is_some(),
         "k8sshortname" => |s| s.len() <= 63 && short_name(s),
         "k8slongname" => |s| s.len() <= 253 && s.split('.').all(short_name),
         _ => return None,
@@ -80,8 +82,6 @@ static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-static DURATION: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)").ok());
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$").ok()
 });
@@ -104,66 +104,6 @@ fn short_name(s: &str) -> bool {
         && bytes
             .iter()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
-}
-
-/// `net/url.ParseRequestURI`: an absolute URI or an absolute path.
-fn request_uri(s: &str) -> bool {
-    if s.is_empty() || s.bytes().any(|b| b < 0x20 || b == 0x7f) {
-        return false;
-    }
-    if s == "*" {
-        return true;
-    }
-    let scheme_end = s.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
-    let (scheme, rest) = match scheme_end {
-        Some(0) if s.starts_with(':') => return false,
-        Some(end)
-            if s[end..].starts_with(':') && s.starts_with(|c: char| c.is_ascii_alphabetic()) =>
-        {
-            (&s[..end], &s[end + 1..])
-        }
-        _ => ("", s),
-    };
-    let rest = rest.split('?').next().unwrap_or_default();
-    if !rest.starts_with('/') {
-        return !scheme.is_empty();
-    }
-    let (host, path) = match rest.strip_prefix("//") {
-        Some(after) if !scheme.is_empty() || !rest.starts_with("///") => after
-            .find('/')
-            .map_or((after, ""), |slash| after.split_at(slash)),
-        _ => ("", rest),
-    };
-    host_ok(host) && escapes_ok(path)
-}
-
-fn host_ok(authority: &str) -> bool {
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    let (name, port) = if let Some(inner) = host.strip_prefix('[') {
-        match inner.split_once(']') {
-            Some((name, port)) => (name, port),
-            None => return false,
-        }
-    } else {
-        host.find(':')
-            .map_or((host, ""), |colon| host.split_at(colon))
-    };
-    let port_ok = port.is_empty()
-        || port
-            .strip_prefix(':')
-            .is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
-    port_ok && escapes_ok(name) && !name.chars().any(|c| " \"<>\\^`{|}".contains(c))
-}
-
-fn escapes_ok(text: &str) -> bool {
-    text.split('%').skip(1).all(|after| {
-        after
-            .as_bytes()
-            .get(..2)
-            .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
-    })
 }
 
 /// `net/mail.ParseAddress`, for addresses with and without a display name.
@@ -224,31 +164,6 @@ fn hostname(s: &str) -> bool {
     }
 }
 
-/// Bits of the address; leading zeros in IPv4 are tolerated.
-fn sloppy_ip(s: &str) -> Option<u8> {
-    if s.contains(':') {
-        return s.parse::<Ipv6Addr>().ok().map(|_| 128);
-    }
-    let mut parts = 0;
-    for part in s.split('.') {
-        let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let trimmed = part.trim_start_matches('0');
-        if !digits || trimmed.len() > 3 || trimmed.parse::<u16>().is_ok_and(|n| n > 255) {
-            return None;
-        }
-        parts += 1;
-    }
-    (parts == 4).then_some(32)
-}
-
-fn cidr(s: &str) -> bool {
-    let Some((ip, mask)) = s.split_once('/') else {
-        return false;
-    };
-    let digits = !mask.is_empty() && mask.bytes().all(|b| b.is_ascii_digit());
-    sloppy_ip(ip).is_some_and(|bits| digits && mask.parse::<u8>().is_ok_and(|m| m <= bits))
-}
-
 fn mac(s: &str) -> bool {
     let bytes = s.as_bytes();
     let (separator, width) = match (bytes.get(2), bytes.get(4)) {
@@ -265,6 +180,12 @@ fn mac(s: &str) -> bool {
             .all(|g| g.len() == width && g.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
+/// A UUID of any version.
+pub(crate) fn is_uuid(s: &str) -> bool {
+    uuid(s, None, false)
+}
+
+/// 32 hexadecimal digits, dashes optional between the groups.
 fn uuid(s: &str, version: Option<u8>, variant: bool) -> bool {
     let mut digits = Vec::with_capacity(32);
     for b in s.bytes() {
@@ -349,32 +270,6 @@ fn base64(s: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
 
-fn date(s: &str) -> bool {
-    let shape = s.len() == 10
-        && s.bytes().enumerate().all(|(i, b)| match i {
-            4 | 7 => b == b'-',
-            _ => b.is_ascii_digit(),
-        });
-    let number = |range| {
-        s.get(range)
-            .and_then(|n: &str| n.parse::<u32>().ok())
-            .unwrap_or_default()
-    };
-    if !shape {
-        return false;
-    }
-    let (year, month, day) = (number(0..4), number(5..7), number(8..10));
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        1..=12 => 31,
-        _ => 0,
-    };
-    (1..=days).contains(&day)
-}
-
 fn date_time(s: &str) -> bool {
     let lower = s.to_lowercase();
     let mut parts = lower.split('t');
@@ -385,68 +280,9 @@ fn date_time(s: &str) -> bool {
         let at_most = |i: usize, max: &str| captures.get(i).is_some_and(|m| m.as_str() <= max);
         at_most(1, "23") && at_most(2, "59") && at_most(3, "59")
     };
-    date(day)
+    parse_date(day).is_some()
         && TIME
             .as_ref()
             .and_then(|r| r.captures(time))
             .is_some_and(in_range)
-}
-
-/// `time.ParseDuration`, else anything in which a number with a unit is found.
-fn duration(s: &str) -> bool {
-    const UNITS: [&[&str]; 8] = [
-        &["ns", "nano"],
-        &["us", "µs", "micro"],
-        &["ms", "milli"],
-        &["s", "sec"],
-        &["m", "min"],
-        &["h", "hr", "hour"],
-        &["d", "day"],
-        &["w", "wk", "week"],
-    ];
-    if go_duration(s) {
-        return true;
-    }
-    let mut found = false;
-    for captures in DURATION.iter().flat_map(|r| r.captures_iter(s)) {
-        let part = |i: usize| captures.get(i).map_or("", |m| m.as_str());
-        if part(1).parse::<i64>().is_err() {
-            return false;
-        }
-        let unit = part(2).to_lowercase();
-        found |= UNITS.iter().any(|names| {
-            names.contains(&unit.as_str())
-                || names.last().is_some_and(|last| unit.starts_with(last))
-        });
-    }
-    found
-}
-
-fn go_duration(s: &str) -> bool {
-    let mut rest = s.strip_prefix(['-', '+']).unwrap_or(s);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let mut after = rest.get(number..).unwrap_or_default();
-        let mut digits = number;
-        if let Some(fraction) = after.strip_prefix('.') {
-            let end = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
-            digits += fraction.len() - end.len();
-            after = end;
-        }
-        let unit_end = after
-            .find(|c: char| c == '.' || c.is_ascii_digit())
-            .unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_end);
-        if digits == 0 || !matches!(unit, "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h") {
-            return false;
-        }
-        rest = next;
-    }
-    true
 }

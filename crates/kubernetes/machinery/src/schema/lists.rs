@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::correlate::field_schema;
 use super::types::{ListType, Schema};
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 
 /// Items that occur twice in sets and keys that occur twice in maps.
 pub fn check_lists(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldError> {
@@ -91,7 +91,7 @@ fn list_map(items: &[Value], schema: &Schema, path: &Path, errors: &mut Vec<Fiel
     for (i, item) in items.iter().enumerate() {
         if !matches!(item, Value::Object(_) | Value::Null) {
             let detail = "must be an object for an array of list-type map";
-            errors.push(FieldError::invalid(&path.index(i), item.clone(), detail));
+            errors.invalid(&path.index(i), item.clone(), detail);
             return;
         }
     }

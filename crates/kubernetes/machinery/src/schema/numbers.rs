@@ -44,24 +44,6 @@ pub(super) fn to_int(float: f64) -> i64 {
     float as i64
 }
 
-/// `%v` of a `float64`: shortest digits, with an exponent below -4 and from 6 on (`%g`).
-pub(super) fn go_float(float: f64) -> String {
-    if float == 0.0 || !float.is_finite() || (1e-4..1e6).contains(&float.abs()) {
-        return format!("{float}");
-    }
-    let text = format!("{float:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, exponent) = match exponent.strip_prefix('-') {
-                Some(exponent) => ('-', exponent),
-                None => ('+', exponent),
-            };
-            format!("{digits}e{sign}{exponent:0>2}")
-        }
-        None => text,
-    }
-}
-
 /// `swag.IsFloat64AJSONInteger`: whole within a relative error of 1e-9 and in the safe range.
 pub(super) fn is_json_integer(float: f64) -> bool {
     const SAFE: f64 = 9_007_199_254_740_991.0;

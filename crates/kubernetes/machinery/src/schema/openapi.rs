@@ -206,8 +206,8 @@ fn unfold(schema: Node<'_>, out: &mut Map<String, Value>) {
         .children("allOf")
         .next()
         .and_then(|first| first.get("anyOf"));
-    let said = schema.get("anyOf") == Some(&either) || first_all_of == Some(&either);
-    if !schema.flag("x-kubernetes-int-or-string") || said {
+    let is_declared = schema.get("anyOf") == Some(&either) || first_all_of == Some(&either);
+    if !schema.flag("x-kubernetes-int-or-string") || is_declared {
         return;
     }
     if schema.list("anyOf").is_empty() {

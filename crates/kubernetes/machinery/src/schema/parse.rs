@@ -5,29 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::types::{IntOrStringForm, ListType, MapType, Schema, SchemaType, ValidationRule};
+use crate::json::{go_type, is_deeper_than};
 
 /// How deep the JSON of a schema may nest: less than the wire allows, so that everything that is done
 /// with a schema fits the stack of a worker even in an unoptimised build.
 pub(super) const MAX_JSON_DEPTH: usize = 160;
-
-/// Whether `value` nests deeper than `limit` levels.
-pub(super) fn deeper_than(value: &Value, limit: usize) -> bool {
-    match value {
-        Value::Array(items) => {
-            limit == 0
-                || items
-                    .iter()
-                    .any(|v| deeper_than(v, limit.saturating_sub(1)))
-        }
-        Value::Object(map) => {
-            limit == 0
-                || map
-                    .values()
-                    .any(|v| deeper_than(v, limit.saturating_sub(1)))
-        }
-        _ => false,
-    }
-}
 
 impl Schema {
     /// Parses the `openAPIV3Schema` of a CRD version.
@@ -35,7 +17,7 @@ impl Schema {
     /// Only wrong JSON types and excessive nesting are errors here: the contents are checked by
     /// [`check_structural`](super::check_structural).
     pub fn parse(json: &Value) -> Result<Self, String> {
-        if deeper_than(json, MAX_JSON_DEPTH) {
+        if is_deeper_than(json, MAX_JSON_DEPTH) {
             return Err(format!("schema nests deeper than {MAX_JSON_DEPTH} levels"));
         }
         read(json)
@@ -43,14 +25,7 @@ impl Schema {
 }
 
 fn mismatch(value: &Value, key: &str, wanted: &str) -> String {
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let kind = go_type(value);
     let dot = if key.is_empty() { "" } else { "." };
     format!(
         "json: cannot unmarshal {kind} into Go struct field JSONSchemaProps{dot}{key} of type {wanted}"
@@ -234,7 +209,8 @@ fn int_or_string_pattern(any_of: &[Schema]) -> bool {
         if *first == bare(SchemaType::Integer) && *second == bare(SchemaType::String))
 }
 
-fn rule(json: &Value) -> Result<ValidationRule, String> {
+/// Reads an entry of `x-kubernetes-validations`.
+pub(super) fn rule(json: &Value) -> Result<ValidationRule, String> {
     let fields = json
         .as_object()
         .map(Fields)

@@ -21,23 +21,33 @@ const NEST_LIMIT: u32 = 200;
 
 /// Compiles a Go pattern; the error is in Go's words.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let translated = Reader {
+    compile_within(pattern, &[SIZE_LIMIT]).map(|(regex, _)| regex)
+}
+
+/// Compiles a Go pattern into a program of at most the last of the given sizes, and returns the index of
+/// the size that sufficed.
+pub(crate) fn compile_within(pattern: &str, sizes: &[usize]) -> Result<(Regex, usize), String> {
+    let reader = Reader {
         text: pattern,
         at: 0,
-    }
-    .translate()
-    .map_err(|e| format!("error parsing regexp: {e}"))?;
-    RegexBuilder::new(&translated)
-        .size_limit(SIZE_LIMIT)
-        .dfa_size_limit(SIZE_LIMIT)
-        .nest_limit(NEST_LIMIT)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => {
-                "error parsing regexp: expression too large".to_owned()
+    };
+    let fail = |why: &str| format!("error parsing regexp: {why}");
+    let translated = reader.translate().map_err(|why| fail(&why))?;
+    for (index, size) in sizes.iter().enumerate() {
+        let built = RegexBuilder::new(&translated)
+            .size_limit(*size)
+            .dfa_size_limit(SIZE_LIMIT)
+            .nest_limit(NEST_LIMIT)
+            .build();
+        match built {
+            Ok(regex) => return Ok((regex, index)),
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => {
+                return Err(fail(&fault("invalid or unsupported syntax", pattern)));
             }
-            _ => format!("error parsing regexp: invalid or unsupported syntax: `{pattern}`"),
-        })
+        }
+    }
+    Err(fail("expression too large"))
 }
 
 struct Reader<'a> {

@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use super::correlate::{OldItems, field_schema, old_field, unchanged};
 use super::formats;
-use super::numbers::{Num, go_float, is_json_integer, range_error, to_int};
+use super::numbers::{Num, is_json_integer, range_error, to_int};
 use super::types::{Schema, SchemaType};
-use crate::field::{ErrorKind, FieldError, Path};
-use crate::json::go_quote;
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::json::{go_float, go_quote};
 
 /// Where in the validated value something is. Only rendered when there is an error to report.
 struct At<'a> {
     parent: Option<&'a Self>,
-    step: Step<'a>,
+    step: ValueSegment<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum ValueSegment<'a> {
     Root,
     /// A declared property; the first one has no dot in front.
     Field(&'a str),
@@ -34,11 +34,11 @@ enum Step<'a> {
 
 const ROOT: At<'static> = At {
     parent: None,
-    step: Step::Root,
+    step: ValueSegment::Root,
 };
 
 impl<'a> At<'a> {
-    fn below(&'a self, step: Step<'a>) -> Self {
+    fn below(&'a self, step: ValueSegment<'a>) -> Self {
         At {
             parent: Some(self),
             step,
@@ -52,13 +52,13 @@ impl<'a> At<'a> {
     fn text(&self) -> String {
         let mut out = self.parent.map(At::text).unwrap_or_default();
         match self.step {
-            Step::Root => {}
-            Step::Field(name) if out.is_empty() => out.push_str(name),
-            Step::Field(name) | Step::Dotted(name) => {
+            ValueSegment::Root => {}
+            ValueSegment::Field(name) if out.is_empty() => out.push_str(name),
+            ValueSegment::Field(name) | ValueSegment::Dotted(name) => {
                 out.push('.');
                 out.push_str(name);
             }
-            Step::Index(index) => {
+            ValueSegment::Index(index) => {
                 let _ = write!(out, "[{index}]");
             }
         }
@@ -423,7 +423,7 @@ impl Checker<'_> {
             return (int % whole != 0).then(|| self.invalid(at, int, &what));
         }
         if factor <= 0.0 {
-            return positive(go_float(factor), factor.into());
+            return positive(go_float(factor, 6), factor.into());
         }
         let float = number.float();
         let quotient = if factor < 1.0 {
@@ -431,7 +431,7 @@ impl Checker<'_> {
         } else {
             float / factor
         };
-        let what = format!("should be a multiple of {}", go_float(factor));
+        let what = format!("should be a multiple of {}", go_float(factor, 6));
         (!is_json_integer(quotient)).then(|| self.invalid(at, float, &what))
     }
 
@@ -447,7 +447,12 @@ impl Checker<'_> {
             let before = old.and_then(|old| OldItems::new(schema, old));
             for (i, item) in items.iter().enumerate() {
                 let was = before.as_ref().and_then(|b| b.find(item));
-                out.merge(self.ratcheting(item_schema, item, &at.below(Step::Index(i)), was));
+                out.merge(self.ratcheting(
+                    item_schema,
+                    item,
+                    &at.below(ValueSegment::Index(i)),
+                    was,
+                ));
             }
         }
         let size = items.len();
@@ -494,13 +499,13 @@ impl Checker<'_> {
                 out.errors
                     .push(self.fault(ErrorKind::Invalid, at, name.as_str(), detail));
             } else if let Some(extra) = field_schema(schema, name) {
-                let at = at.below(Step::Dotted(name));
+                let at = at.below(ValueSegment::Dotted(name));
                 out.merge(self.ratcheting(extra, value, &at, was(name)));
             }
         }
         for (name, property) in &schema.properties {
             if let Some(value) = map.get(name) {
-                let at = at.below(Step::Field(name));
+                let at = at.below(ValueSegment::Field(name));
                 out.merge(self.ratcheting(property, value, &at, was(name)));
             }
         }
@@ -509,8 +514,8 @@ impl Checker<'_> {
             .iter()
             .filter(|name| !map.contains_key(*name))
         {
-            let field = self.field(&at.below(Step::Dotted(name)));
-            out.errors.push(FieldError::required(&field, ""));
+            let field = self.field(&at.below(ValueSegment::Dotted(name)));
+            out.errors.required(&field, "");
         }
     }
 }
@@ -527,7 +532,7 @@ fn compare(number: Num, limit: f64, native: bool) -> Option<std::cmp::Ordering> 
 fn bound(number: Num, limit: f64, native: bool) -> String {
     match number {
         Num::Int(_) if native => to_int(limit).to_string(),
-        _ => go_float(limit),
+        _ => go_float(limit, 6),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::parse;
-use crate::field::{FieldError, Path, aggregate};
+use crate::field::{ErrorList, FieldError, Path, aggregate};
 use crate::json::go_quote;
 use crate::names::{is_qualified_name, is_valid_label_value};
 
@@ -81,11 +81,11 @@ impl Requirement {
         if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
             for (index, value) in values.iter().enumerate() {
                 if value.parse::<i64>().is_err() {
-                    errors.push(FieldError::invalid(
+                    errors.invalid(
                         &values_path.index(index),
                         value.as_str(),
                         "for 'Gt', 'Lt' operators, the value must be an integer",
-                    ));
+                    );
                 }
             }
         }
@@ -93,11 +93,7 @@ impl Requirement {
             let complaints = is_valid_label_value(value);
             if !complaints.is_empty() {
                 let place = values_path.index(index).key(key);
-                errors.push(FieldError::invalid(
-                    &place,
-                    value.as_str(),
-                    complaints.join("; "),
-                ));
+                errors.invalid(&place, value.as_str(), complaints.join("; "));
             }
         }
         if errors.is_empty() {

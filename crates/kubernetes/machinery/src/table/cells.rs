@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AGE_DESCRIPTION, Column};
-use crate::json::{go_quote, to_string};
+use crate::json::{go_float, go_quote, to_string};
 use crate::jsonpath::JsonPath;
 use crate::time::age;
 
@@ -110,25 +110,9 @@ fn print(value: &Value) -> String {
         Value::Null => "<no value>".to_owned(),
         Value::String(text) => text.clone(),
         Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => print_float(float),
+            Some(float) if number.is_f64() => go_float(float, 21),
             _ => number.to_string(),
         },
         other => to_string(other),
-    }
-}
-
-/// `%v` of a float: exponents of at least two digits below 1e-4 and from 1e21 on.
-fn print_float(float: f64) -> String {
-    let magnitude = float.abs();
-    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
-        return float.to_string();
-    }
-    let text = format!("{float:e}");
-    let Some((digits, exponent)) = text.split_once('e') else {
-        return text;
-    };
-    match exponent.strip_prefix('-') {
-        Some(exponent) => format!("{digits}e-{exponent:0>2}"),
-        None => format!("{digits}e+{exponent:0>2}"),
     }
 }

@@ -1,7 +1,10 @@
 //! Go durations (`time.ParseDuration`, `Duration.String`) and the short forms for people
 //! (`apimachinery/pkg/util/duration`).
 
+use std::sync::LazyLock;
+
 use jiff::SignedDuration;
+use regex::Regex;
 
 use crate::json::go_quote;
 
@@ -73,6 +76,41 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
     }
     let nanos = i64::try_from(total).map_err(|_| invalid())?;
     Ok(SignedDuration::from_nanos(nanos))
+}
+
+/// A duration of OpenAPI: Go's, else the sum of all numbers that have a unit, such as `2 days`
+/// (`strfmt.ParseDuration`).
+pub(crate) fn parse_openapi_duration(text: &str) -> Option<i64> {
+    static PARTS: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)").ok());
+    // The last name of a unit stands for all words that begin with it.
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], 1_000_000_000),
+        (&["m", "min"], 60_000_000_000),
+        (&["h", "hr", "hour"], 3_600_000_000_000),
+        (&["d", "day"], 86_400_000_000_000),
+        (&["w", "wk", "week"], 604_800_000_000_000),
+    ];
+    if let Ok(duration) = parse_duration(text) {
+        return i64::try_from(duration.as_nanos()).ok();
+    }
+    let mut total = None;
+    for captures in PARTS.iter().flat_map(|r| r.captures_iter(text)) {
+        let (_, [number, unit]) = captures.extract();
+        let (number, unit) = (number.parse::<i64>().ok()?, unit.to_lowercase());
+        let fits = |names: &[&str]| {
+            names.contains(&unit.as_str()) || names.last().is_some_and(|n| unit.starts_with(n))
+        };
+        if let Some((_, scale)) = UNITS.iter().find(|(names, _)| fits(names)) {
+            // Go's arithmetic wraps around.
+            let sum = total.unwrap_or(0_i64);
+            total = Some(sum.wrapping_add(number.wrapping_mul(*scale)));
+        }
+    }
+    total
 }
 
 /// Go's `Duration.String`: `1h0m0s`, `1.5s`, `2ms`, `0s`.

@@ -1,13 +1,14 @@
-//! Go's `time.Parse` for the two layouts the API uses, with its error texts.
+//! Go's `time.Parse` for the layout the API uses, with its error texts.
 
-use jiff::civil::Date;
+use std::ops::RangeInclusive;
+
+use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::json::go_quote;
 
 const SECONDS_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// A text that is no time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,28 +51,20 @@ pub enum TimeError {
 
 /// Reads a `metav1.Time`: RFC 3339, a fraction of a second is allowed.
 pub fn parse_time(text: &str) -> Result<Timestamp, TimeError> {
-    Reader {
-        text,
-        rest: text,
-        layout: SECONDS_LAYOUT,
-    }
-    .time(Fraction::Optional)
+    Reader::new(text, SECONDS_LAYOUT).time()
 }
 
-/// Reads a `metav1.MicroTime`: RFC 3339 with exactly six digits after the second.
-pub fn parse_micro_time(text: &str) -> Result<Timestamp, TimeError> {
-    Reader {
-        text,
-        rest: text,
-        layout: MICRO_LAYOUT,
-    }
-    .time(Fraction::Micros)
+/// Reads RFC 3339 with an optional fraction as a local time and its offset. Unlike a [`Timestamp`], they
+/// also reach the first and last hours of the years 1 and 9999.
+pub(crate) fn parse_rfc3339(text: &str) -> Result<(DateTime, SignedDuration), TimeError> {
+    Reader::new(text, SECONDS_LAYOUT).local()
 }
 
-#[derive(Clone, Copy)]
-enum Fraction {
-    Optional,
-    Micros,
+/// Reads `2006-01-02`.
+pub(crate) fn parse_date(text: &str) -> Option<Date> {
+    let mut reader = Reader::new(text, "2006-01-02");
+    let date = reader.year_month_day().ok()?;
+    reader.date(date).ok().filter(|_| reader.rest.is_empty())
 }
 
 struct Reader<'a> {
@@ -80,7 +73,15 @@ struct Reader<'a> {
     layout: &'static str,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, layout: &'static str) -> Self {
+        Self {
+            text,
+            rest: text,
+            layout,
+        }
+    }
+
     fn mismatch(&self, element: &'static str) -> TimeError {
         TimeError::Mismatch {
             text: self.text.to_owned(),
@@ -122,35 +123,45 @@ impl Reader<'_> {
         Ok(number)
     }
 
-    fn time(mut self, fraction: Fraction) -> Result<Timestamp, TimeError> {
+    /// A number of one or two digits within a range.
+    fn field(
+        &mut self,
+        min_digits: usize,
+        element: &'static str,
+        range: RangeInclusive<i8>,
+        name: &'static str,
+    ) -> Result<i8, TimeError> {
+        let number = self.digits(min_digits, 2, element)?;
+        i8::try_from(number)
+            .ok()
+            .filter(|n| range.contains(n))
+            .ok_or_else(|| self.out_of_range(name))
+    }
+
+    fn year_month_day(&mut self) -> Result<(i16, i8, i8), TimeError> {
         let year = self.digits(4, 4, "2006")?;
         self.literal("-")?;
-        let month = self.digits(2, 2, "01")?;
-        if !(1..=12).contains(&month) {
-            return Err(self.out_of_range("month"));
-        }
+        let month = self.field(2, "01", 1..=12, "month")?;
         self.literal("-")?;
-        let day = self.digits(2, 2, "02")?;
+        // Go checks the day last, when all of the text has been read.
+        let day = self.field(2, "02", 0..=99, "day")?;
+        Ok((year, month, day))
+    }
+
+    fn date(&self, (year, month, day): (i16, i8, i8)) -> Result<Date, TimeError> {
+        Date::new(year, month, day).map_err(|_| self.out_of_range("day"))
+    }
+
+    fn local(&mut self) -> Result<(DateTime, SignedDuration), TimeError> {
+        let date = self.year_month_day()?;
         self.literal("T")?;
         // Go takes an hour of one digit, too.
-        let hour = self.digits(1, 2, "15")?;
-        if hour > 23 {
-            return Err(self.out_of_range("hour"));
-        }
+        let hour = self.field(1, "15", 0..=23, "hour")?;
         self.literal(":")?;
-        let minute = self.digits(2, 2, "04")?;
-        if minute > 59 {
-            return Err(self.out_of_range("minute"));
-        }
+        let minute = self.field(2, "04", 0..=59, "minute")?;
         self.literal(":")?;
-        let second = self.digits(2, 2, "05")?;
-        if second > 59 {
-            return Err(self.out_of_range("second"));
-        }
-        let nanos = match fraction {
-            Fraction::Optional => self.optional_fraction(),
-            Fraction::Micros => self.micros()?,
-        };
+        let second = self.field(2, "05", 0..=59, "second")?;
+        let nanos = self.optional_fraction();
         let offset = self.offset()?;
         if !self.rest.is_empty() {
             return Err(TimeError::Extra {
@@ -158,15 +169,13 @@ impl Reader<'_> {
                 rest: self.rest.to_owned(),
             });
         }
-        // The ranges were checked above, so the narrowing keeps the values.
-        let narrow = |n: i16| i8::try_from(n).unwrap_or_default();
-        let date =
-            Date::new(year, narrow(month), narrow(day)).map_err(|_| self.out_of_range("day"))?;
-        let local = date.at(narrow(hour), narrow(minute), narrow(second), nanos);
-        let utc = Offset::UTC
-            .to_timestamp(local)
-            .map_err(|_| self.out_of_range("year"))?;
-        utc.checked_sub(offset)
+        Ok((self.date(date)?.at(hour, minute, second, nanos), offset))
+    }
+
+    fn time(mut self) -> Result<Timestamp, TimeError> {
+        let (local, offset) = self.local()?;
+        let utc = Offset::UTC.to_timestamp(local);
+        utc.and_then(|utc| utc.checked_sub(offset))
             .map_err(|_| self.out_of_range("year"))
     }
 
@@ -182,17 +191,6 @@ impl Reader<'_> {
         let (digits, rest) = after.split_at(count);
         self.rest = rest;
         nanoseconds(digits)
-    }
-
-    fn micros(&mut self) -> Result<i32, TimeError> {
-        let digits = self.rest.strip_prefix(['.', ',']).and_then(|r| r.get(..6));
-        match digits {
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-                self.rest = &self.rest[7..];
-                Ok(nanoseconds(digits))
-            }
-            _ => Err(self.mismatch(".000000")),
-        }
     }
 
     /// `Z`, or a sign, hours and minutes.

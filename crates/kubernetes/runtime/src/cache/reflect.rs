@@ -1,5 +1,6 @@
 //! The reflector: list, watch from there, and list again when the resource version has expired.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,12 @@ use futures::TryStreamExt as _;
 use kube::api::WatchEvent;
 use tracing::{debug, warn};
 
-use super::wire::{Raw, Wire, read};
-use super::{Cache, Change, Kind, revision};
+use super::wire::{Raw, Wire, identity};
+use super::{Cache, Change, Kind, Undecodable, revision};
 use crate::Key;
 
-/// The first backoff after a failure, and the longest.
+/// The first backoff after a failure, and the longest. client-go's longest is 30 s; a cache that is behind stops
+/// every controller that reads it, and one request per kind in ten seconds is no load.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
 /// The target of a reflector. It is a trait object so that the reflector is compiled once: compiled for
@@ -22,16 +24,16 @@ pub(super) trait ReflectorTarget: Send + Sync {
     fn seen(&self) -> u64;
 
     /// Adds a page of the list in progress.
-    fn page(&mut self, objects: Vec<Raw>) -> Result<(), kube::Error>;
+    fn page(&mut self, objects: Vec<Raw>);
 
     /// Replaces all objects by the pages added, at a resource version.
     fn replace(&mut self, at: u64);
 
     /// Stores an object.
-    fn set(&self, object: &Raw) -> Result<(), kube::Error>;
+    fn set(&self, object: &Raw);
 
     /// Removes a deleted object.
-    fn remove(&self, object: &Raw) -> Result<(), kube::Error>;
+    fn remove(&self, object: &Raw);
 
     /// Records that nothing else has changed up to a resource version (a bookmark).
     fn reach(&self, at: u64);
@@ -48,6 +50,7 @@ pub(super) struct CacheTarget<K, T> {
     cache: Cache<K>,
     trim: T,
     pages: Vec<Arc<K>>,
+    undecodable: BTreeMap<Key, Undecodable>,
 }
 
 impl<K: Kind, T: Fn(&mut K)> CacheTarget<K, T> {
@@ -56,13 +59,19 @@ impl<K: Kind, T: Fn(&mut K)> CacheTarget<K, T> {
             cache,
             trim,
             pages: Vec::new(),
+            undecodable: BTreeMap::new(),
         }
     }
 
-    fn read(&self, object: &Raw) -> Result<Arc<K>, kube::Error> {
-        let mut object: K = read(object)?;
-        (self.trim)(&mut object);
-        Ok(Arc::new(object))
+    /// Decodes an object. One that cannot be decoded must not stop the reflector: the cache would list
+    /// again and again, and every other object of the kind would stay as it was.
+    fn read(&self, object: &Raw) -> Result<Arc<K>, Undecodable> {
+        let mut decoded: K = serde_json::from_str(object.get()).map_err(|error| Undecodable {
+            metadata: identity(object),
+            error: error.to_string(),
+        })?;
+        (self.trim)(&mut decoded);
+        Ok(Arc::new(decoded))
     }
 }
 
@@ -71,37 +80,51 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T>
         self.cache.seen()
     }
 
-    fn page(&mut self, objects: Vec<Raw>) -> Result<(), kube::Error> {
+    fn page(&mut self, objects: Vec<Raw>) {
         self.pages.reserve(objects.len());
         for object in objects {
-            let object = self.read(&object)?;
-            self.pages.push(object);
+            match self.read(&object) {
+                Ok(object) => self.pages.push(object),
+                Err(object) => {
+                    self.undecodable.insert(Key::of(&object.metadata), object);
+                }
+            }
         }
-        Ok(())
     }
 
     fn replace(&mut self, at: u64) {
         let objects = mem::take(&mut self.pages);
-        self.cache.publish(at, |state| state.replace(objects, at));
+        let undecodable = mem::take(&mut self.undecodable);
+        for object in undecodable.values() {
+            self.cache.reject(object);
+        }
+        self.cache
+            .publish(at, |state| state.replace(objects, undecodable, at));
     }
 
-    fn set(&self, object: &Raw) -> Result<(), kube::Error> {
-        let object = self.read(object)?;
-        let at = revision(object.meta()).unwrap_or_default();
-        let key = Key::of(object.meta());
-        self.cache.publish(at, |state| {
-            state.set(&key, Some(object)).into_iter().collect()
-        });
-        Ok(())
+    fn set(&self, object: &Raw) {
+        match self.read(object) {
+            Ok(object) => {
+                let at = revision(object.meta()).unwrap_or_default();
+                let key = Key::of(object.meta());
+                self.cache.publish(at, |state| {
+                    state.set(&key, Some(object)).into_iter().collect()
+                });
+            }
+            Err(object) => {
+                self.cache.reject(&object);
+                // Writers wait for this resource version, too.
+                self.reach(revision(&object.metadata).unwrap_or_default());
+            }
+        }
     }
 
-    fn remove(&self, object: &Raw) -> Result<(), kube::Error> {
-        let object: K = read(object)?;
-        let at = revision(object.meta()).unwrap_or_default();
-        let key = Key::of(object.meta());
+    fn remove(&self, object: &Raw) {
+        let metadata = identity(object);
+        let at = revision(&metadata).unwrap_or_default();
+        let key = Key::of(&metadata);
         self.cache
             .publish(at, |state| state.set(&key, None).into_iter().collect());
-        Ok(())
     }
 
     fn reach(&self, at: u64) {
@@ -115,6 +138,7 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T>
 
     fn give_up(&mut self) {
         self.pages.clear();
+        self.undecodable.clear();
     }
 }
 
@@ -155,7 +179,8 @@ pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
                 from = from
                     .filter(|_| !matches!(code, 404 | 410))
                     .map(|_| target.seen());
-                tokio::time::sleep(wait).await;
+                // Jitter: the watches of all kinds end together when the API server restarts.
+                tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 5.0)).await;
                 wait = (wait * 2).min(RETRY.1);
             }
         }
@@ -167,7 +192,7 @@ async fn list(target: &mut dyn ReflectorTarget, wire: &Wire) -> Result<u64, kube
     let mut token = None;
     let at = loop {
         let page = wire.page(token.as_deref()).await?;
-        target.page(page.items)?;
+        target.page(page.items);
         token = page.metadata.continue_.filter(|token| !token.is_empty());
         if token.is_none() {
             break page.metadata.resource_version;
@@ -189,8 +214,8 @@ async fn watch(
     while let Some(event) = events.try_next().await? {
         *wait = RETRY.0;
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => target.set(&object)?,
-            WatchEvent::Deleted(object) => target.remove(&object)?,
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => target.set(&object),
+            WatchEvent::Deleted(object) => target.remove(&object),
             WatchEvent::Bookmark(bookmark) => {
                 let at = bookmark.metadata.resource_version.parse();
                 target.reach(at.unwrap_or_default());
@@ -214,7 +239,26 @@ impl<K: Kind> Cache<K> {
         self.shared
             .progress
             .send_modify(|progress| progress.ended = true);
-        self.publish(self.seen(), |state| state.replace(Vec::new(), u64::MAX));
+        self.publish(self.seen(), |state| {
+            state.replace(Vec::new(), BTreeMap::new(), u64::MAX)
+        });
+    }
+
+    /// Records an object that cannot be decoded, and notifies the listeners unless they know it already.
+    fn reject(&self, object: &Undecodable) {
+        let key = Key::of(&object.metadata);
+        let listeners = {
+            let mut state = self.shared.state.write();
+            let known = state.undecodable.insert(key.clone(), object.clone());
+            if known.is_some_and(|known| known.error == object.error) {
+                return;
+            }
+            state.undecodable_listeners.clone()
+        };
+        warn!(object = %key, error = object.error, "cannot decode an object; ignoring its current state");
+        for listener in &listeners {
+            listener(object);
+        }
     }
 
     /// Changes the state, then notifies the listeners, then the waiters: a waiter may rely on the

@@ -4,18 +4,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Change, Kind, revision};
+use super::{Change, Kind, Undecodable, revision};
 use crate::Key;
 
 /// The terms an object is indexed by.
 type TermsOf<K> = fn(&K) -> Vec<String>;
 
 type Listener<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
+type UndecodableListener = Arc<dyn Fn(&Undecodable) + Send + Sync>;
 
 /// Objects, their indices and the listeners.
 pub(super) struct State<K> {
     pub(super) objects: BTreeMap<Key, Arc<K>>,
     pub(super) listeners: Vec<Listener<K>>,
+    /// Objects whose current state cannot be decoded. `objects` keeps the last state that could: dropping
+    /// it would look like a deletion, on which controllers act.
+    pub(super) undecodable: BTreeMap<Key, Undecodable>,
+    pub(super) undecodable_listeners: Vec<UndecodableListener>,
     /// Objects by the uid of their controller.
     controlled: Terms,
     indices: Vec<(TermsOf<K>, Terms)>,
@@ -45,6 +50,8 @@ impl<K> Default for State<K> {
         Self {
             objects: BTreeMap::new(),
             listeners: Vec::new(),
+            undecodable: BTreeMap::new(),
+            undecodable_listeners: Vec::new(),
             controlled: Terms::default(),
             indices: Vec::new(),
         }
@@ -95,6 +102,7 @@ impl<K: Kind> State<K> {
 
     /// Replaces or removes one object and updates the indices.
     pub(super) fn set(&mut self, key: &Key, new: Option<Arc<K>>) -> Option<Change<K>> {
+        self.undecodable.remove(key);
         let old = match &new {
             Some(object) => self.objects.insert(key.clone(), Arc::clone(object)),
             None => self.objects.remove(key),
@@ -126,13 +134,22 @@ impl<K: Kind> State<K> {
     }
 
     /// Replaces all objects by those of a list and returns the changes. An object newer than the list
-    /// stays: a watch or a write may have delivered it after the list was taken.
-    pub(super) fn replace(&mut self, listed: Vec<Arc<K>>, at: u64) -> Vec<Change<K>> {
+    /// stays: a watch or a write may have delivered it after the list was taken. So does the last state of
+    /// an object that the list has, but that cannot be decoded.
+    pub(super) fn replace(
+        &mut self,
+        listed: Vec<Arc<K>>,
+        undecodable: BTreeMap<Key, Undecodable>,
+        at: u64,
+    ) -> Vec<Change<K>> {
         let mut changes = Vec::new();
         let mut gone: BTreeSet<Key> = self
             .objects
             .iter()
-            .filter(|(_, object)| revision(object.meta()).is_none_or(|revision| revision <= at))
+            .filter(|(key, object)| {
+                !undecodable.contains_key(*key)
+                    && revision(object.meta()).is_none_or(|revision| revision <= at)
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for object in listed {
@@ -146,6 +163,7 @@ impl<K: Kind> State<K> {
         for key in gone {
             changes.extend(self.set(&key, None));
         }
+        self.undecodable = undecodable;
         changes
     }
 }

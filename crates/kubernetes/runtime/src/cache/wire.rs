@@ -6,12 +6,11 @@
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
 use kube::{Api, Client};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::Kind;
@@ -128,7 +127,12 @@ impl Wire {
     }
 }
 
-/// Deserializes an object.
-pub(super) fn read<K: DeserializeOwned>(object: &Raw) -> Result<K, kube::Error> {
-    serde_json::from_str(object.get()).map_err(kube::Error::SerdeError)
+/// The metadata of an object of any kind; empty if it has none that can be decoded.
+pub(super) fn identity(object: &Raw) -> ObjectMeta {
+    #[derive(Deserialize)]
+    struct Identity {
+        metadata: ObjectMeta,
+    }
+    serde_json::from_str(object.get())
+        .map_or_else(|_| ObjectMeta::default(), |it: Identity| it.metadata)
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Queue, backoff};
+use super::{Backoff, Queue};
 
 /// Takes all keys that are queued now.
 async fn drain(queue: &Queue<&'static str>) -> Vec<&'static str> {
@@ -45,21 +45,32 @@ async fn earliest_delay_wins() {
 
 #[test]
 fn backoff_grows_up_to_a_limit() {
-    let waits: Vec<Duration> = (1..40).map(backoff).collect();
-    assert!(waits.is_sorted(), "{waits:?}");
-    assert_eq!(waits.first().map(Duration::as_millis), Some(5));
-    assert_eq!(waits.get(1).map(Duration::as_millis), Some(10));
-    assert_eq!(waits.last().map(Duration::as_secs), Some(30));
+    for (backoff, limit) in [(Backoff::CLUSTER, 300), (Backoff::LAB, 5)] {
+        let waits: Vec<Duration> = (1..40)
+            .map(|failures| backoff.wait(failures, 0.0))
+            .collect();
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert_eq!(waits.first().map(Duration::as_millis), Some(5));
+        assert_eq!(waits.get(1).map(Duration::as_millis), Some(10));
+        assert_eq!(waits.last().map(Duration::as_secs), Some(limit));
+    }
+}
+
+/// Objects that failed together are not retried together, and no backoff is longer than its limit.
+#[test]
+fn jitter_only_shortens_a_backoff() {
+    let wait = |share| Backoff::CLUSTER.wait(30, share).as_secs();
+    assert_eq!((wait(0.0), wait(0.5), wait(1.0)), (300, 270, 240));
 }
 
 #[tokio::test]
 async fn success_resets_backoff() {
     let queue = Queue::new();
     for _ in 0..30 {
-        queue.add_failed("a");
+        queue.add_failed("a", Backoff::CLUSTER);
     }
     queue.forget(&"a");
-    queue.add_failed("a");
+    queue.add_failed("a", Backoff::CLUSTER);
     assert_eq!(drain(&queue).await, ["a"]);
 }
 

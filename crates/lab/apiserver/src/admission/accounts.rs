@@ -6,7 +6,7 @@ use machinery::status::Status;
 use serde_json::Value;
 
 use super::{Attributes, Operation};
-use crate::builtin::pod_identity::{self, Wants};
+use crate::builtin::pod_identity;
 use crate::resource::Resource;
 use crate::server::State;
 
@@ -38,9 +38,8 @@ pub(super) async fn admit(attributes: &Attributes<'_>, object: &mut Value) -> Re
 }
 
 async fn admit_pod(state: &State, namespace: &str, pod: &mut Value) -> Result<(), String> {
-    let name = match pod_identity::wants(pod)? {
-        Wants::Nothing => return Ok(()),
-        Wants::Account(name) => name,
+    let Some(name) = pod_identity::required_account(pod)? else {
+        return Ok(());
     };
     let account = find(state, namespace, &name).await.ok_or_else(|| {
         format!(

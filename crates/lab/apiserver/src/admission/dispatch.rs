@@ -21,7 +21,7 @@ pub(super) struct Rounds {
     pub(super) changed: bool,
     second: bool,
     /// Webhooks that were called and have to be reinvoked after later changes.
-    asked: BTreeSet<String>,
+    called: BTreeSet<String>,
     /// Webhooks to reinvoke.
     again: BTreeSet<String>,
     /// The object after the last webhook of the round.
@@ -34,7 +34,7 @@ impl Rounds {
     }
 
     fn object_changed(&mut self) {
-        self.again.append(&mut self.asked);
+        self.again.append(&mut self.called);
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn mutate(
             rounds.changed = true;
         }
         if hook.reinvoked {
-            rounds.asked.insert(hook.id.clone());
+            rounds.called.insert(hook.id.clone());
         }
         if let Err(failure) = outcome
             && let Some(status) = failure.into_status(hook)

@@ -105,21 +105,21 @@ impl Rule {
         self.names.is_empty() || self.names.iter().any(|known| known == name)
     }
 
-    pub(super) fn matches(&self, asked: &RuleInputs<'_>) -> bool {
+    pub(super) fn matches(&self, inputs: &RuleInputs<'_>) -> bool {
         let has =
             |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let in_scope = match self.scope.as_str() {
-            "Namespaced" => asked.namespaced,
-            "Cluster" => !asked.namespaced,
+            "Namespaced" => inputs.namespaced,
+            "Cluster" => !inputs.namespaced,
             _ => true,
         };
         in_scope
-            && has(&self.operations, asked.operation)
-            && has(&self.groups, asked.group)
-            && has(&self.versions, asked.version)
+            && has(&self.operations, inputs.operation)
+            && has(&self.groups, inputs.group)
+            && has(&self.versions, inputs.version)
             && self.resources.iter().any(|resource| {
                 let (main, sub) = resource.split_once('/').unwrap_or((resource, ""));
-                (main == "*" || main == asked.plural) && (sub == "*" || sub == asked.subresource)
+                (main == "*" || main == inputs.plural) && (sub == "*" || sub == inputs.subresource)
             })
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn find(
     }
 }
 
-fn asked<'a>(attributes: &'a Attributes<'_>) -> RuleInputs<'a> {
+fn rule_inputs<'a>(attributes: &'a Attributes<'_>) -> RuleInputs<'a> {
     let target = &attributes.target;
     RuleInputs {
         operation: attributes.operation.as_str(),
@@ -194,10 +194,10 @@ fn by_rules(rules: &[Rule], exact: bool, attributes: &Attributes<'_>) -> Option<
     if rules.is_empty() {
         return None;
     }
-    let asked = asked(attributes);
+    let inputs = rule_inputs(attributes);
     if rules
         .iter()
-        .any(|rule| rule.matches(&asked) && rule.names(attributes.name))
+        .any(|rule| rule.matches(&inputs) && rule.names(attributes.name))
     {
         return Some(as_requested(attributes));
     }
@@ -219,8 +219,8 @@ fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation>
         .flat_map(|version| &version.resources)
         .filter(|other| other.prefix == own.prefix && other.info.gvk != own.info.gvk)
         .collect();
-    let asked = asked(attributes);
-    let subresource = asked.subresource;
+    let inputs = rule_inputs(attributes);
+    let subresource = inputs.subresource;
     for rule in rules.iter().filter(|rule| rule.names(attributes.name)) {
         for other in &others {
             let info = &other.info;
@@ -228,7 +228,7 @@ fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation>
                 group: &info.gvk.group,
                 version: &info.gvk.version,
                 plural: &info.plural,
-                ..asked
+                ..inputs
             };
             let has_part = subresource.is_empty()
                 || subresources::of(other)

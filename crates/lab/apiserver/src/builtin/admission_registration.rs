@@ -6,12 +6,13 @@ mod webhook;
 
 use machinery::cel::Environment;
 use machinery::field::{FieldError, Path};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::builtin::check;
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
-use crate::builtin::print;
-use crate::builtin::value::{Read, fill, items_mut};
+use crate::builtin::entry::Capability::{ConditionalUpdate, Generation};
+use crate::builtin::entry::Cell::Count;
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
+use crate::builtin::value::{Read, fill, indexed, items_mut};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -20,45 +21,29 @@ pub(crate) const ENTRIES: &[Entry] = &[MUTATING, policy::POLICY, policy::BINDING
 
 const WEBHOOK_COLUMNS: &[Column] = &[
     NAME,
-    column("Webhooks", "integer", "How many webhooks are configured"),
+    column!("Webhooks" integer Count("webhooks") => "How many webhooks are configured"),
     AGE,
 ];
 
 const MUTATING: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    capabilities: Capabilities {
-        generation: true,
-        conditional_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, ConditionalUpdate],
     default: |configuration| webhook::default(configuration, true),
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: |configuration| webhook::check(configuration, None),
     validate_update: |new, old, _| webhook::check(new, Some(old)),
     columns: WEBHOOK_COLUMNS,
-    cells: |configuration, now| {
-        let count = configuration.count("webhooks");
-        vec![
-            configuration.name().into(),
-            json!(count),
-            print::age(configuration, now),
-        ]
-    },
     ..Entry::new(
         GROUP,
         "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
-        "mutatingwebhookconfiguration",
     )
 };
 
 const VALIDATING: Entry = Entry {
     kind: "ValidatingWebhookConfiguration",
     plural: "validatingwebhookconfigurations",
-    singular: "validatingwebhookconfiguration",
     default: |configuration| webhook::default(configuration, false),
     ..MUTATING
 };
@@ -85,31 +70,20 @@ fn check_rule(path: &Path, rule: &Value) -> Errors {
     let missing = |field: &str| {
         (rule.count(field) == 0).then(|| FieldError::required(&path.child(field), ""))
     };
-    errors.extend(missing("operations"));
-    errors.extend(alone("operations", "operations"));
+    errors += missing("operations");
+    errors += alone("operations", "operations");
     for (i, operation) in rule.texts("operations").iter().enumerate() {
-        errors.extend(check::supported(
-            &path.child("operations").index(i),
-            operation,
-            OPERATIONS,
-        ));
+        errors += check::supported(&path.child("operations").index(i), operation, OPERATIONS);
     }
-    errors.extend(missing("apiGroups"));
-    errors.extend(alone("apiGroups", "API groups"));
-    errors.extend(missing("apiVersions"));
-    errors.extend(alone("apiVersions", "API versions"));
+    errors += missing("apiGroups");
+    errors += alone("apiGroups", "API groups");
+    errors += missing("apiVersions");
+    errors += alone("apiVersions", "API versions");
     for (i, version) in rule.texts("apiVersions").iter().enumerate() {
-        errors.extend(check::required(
-            &path.child("apiVersions").index(i),
-            version,
-        ));
+        errors += check::required(&path.child("apiVersions").index(i), version);
     }
-    errors.extend(check_resources(&path.child("resources"), rule));
-    errors.extend(check::maybe_one_of(
-        &path.child("scope"),
-        rule.maybe_text("scope"),
-        &["*", "Cluster", "Namespaced"],
-    ));
+    errors += check_resources(&path.child("resources"), rule);
+    errors += check::optional_choice(path, rule, "scope", &["*", "Cluster", "Namespaced"]);
     errors
 }
 
@@ -117,14 +91,13 @@ fn check_resources(path: &Path, rule: &Value) -> Errors {
     let resources = rule.texts("resources");
     let mut errors = Errors::new();
     if resources.is_empty() {
-        errors.push(FieldError::required(path, ""));
+        errors.required(path, "");
     }
     let (mut all_of, mut of_all) = (Vec::new(), Vec::new());
     let mut plain = false;
-    for (i, resource) in resources.iter().enumerate() {
-        let path = path.index(i);
+    for (path, resource) in indexed(path, &resources) {
         if resource.is_empty() {
-            errors.push(FieldError::required(&path, ""));
+            errors.required(&path, "");
             continue;
         }
         let Some((main, sub)) = resource.split_once('/') else {
@@ -133,11 +106,11 @@ fn check_resources(path: &Path, rule: &Value) -> Errors {
         };
         if all_of.contains(&main) {
             let detail = format!("if '{main}/*' is present, must not specify {resource}");
-            errors.push(FieldError::invalid(&path, *resource, detail));
+            errors.invalid(&path, *resource, detail);
         }
         if of_all.contains(&sub) {
             let detail = format!("if '*/{sub}' is present, must not specify {resource}");
-            errors.push(FieldError::invalid(&path, *resource, detail));
+            errors.invalid(&path, *resource, detail);
         }
         if sub == "*" {
             all_of.push(main);
@@ -149,11 +122,11 @@ fn check_resources(path: &Path, rule: &Value) -> Errors {
     let shown = rule.at("resources");
     if resources.len() > 1 && resources.contains(&"*/*") {
         let detail = "if '*/*' is present, must not specify other resources";
-        errors.push(FieldError::invalid(path, shown.clone(), detail));
+        errors.invalid(path, shown.clone(), detail);
     }
     if resources.contains(&"*") && plain {
         let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.push(FieldError::invalid(path, shown.clone(), detail));
+        errors.invalid(path, shown.clone(), detail);
     }
     errors
 }
@@ -162,28 +135,24 @@ fn check_resources(path: &Path, rule: &Value) -> Errors {
 fn check_match_conditions(path: &Path, conditions: &[Value], variables: &Environment) -> Errors {
     let mut errors = Errors::new();
     if conditions.len() > 64 {
-        errors.push(FieldError::too_many(path, conditions.len(), 64));
+        errors.too_many(path, conditions.len(), 64);
     }
     let mut names = Vec::new();
-    for (i, condition) in conditions.iter().enumerate() {
-        let path = path.index(i);
+    for (path, condition) in indexed(path, conditions) {
         let given = condition.text("expression");
         let here = path.child("expression");
-        errors.extend(check::required(&here, given.trim()));
+        errors += check::required(&here, given.trim());
         if !given.trim().is_empty() {
-            errors.extend(expression::check(&here, given, variables, &["bool"]));
+            errors += expression::check(&here, given, variables, &["bool"]);
         }
         let name = condition.text("name");
         let here = path.child("name");
         if name.is_empty() {
-            errors.push(FieldError::required(&here, ""));
+            errors.required(&here, "");
             continue;
         }
-        errors.extend(check::qualified(&here, name));
-        if names.contains(&name) {
-            errors.push(FieldError::duplicate(&here, name));
-        }
-        names.push(name);
+        errors += check::qualified(&here, name);
+        errors += check::unique(&here, name, &mut names);
     }
     errors
 }

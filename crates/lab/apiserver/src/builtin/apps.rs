@@ -12,10 +12,11 @@ mod tests;
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::entry::{Entry, Errors, content_changed};
+use crate::builtin::entry::Cell::Of;
+use crate::builtin::entry::{Column, Entry, Errors, column, content_changed};
 use crate::builtin::pod_spec::{validate, warnings};
 use crate::builtin::value::Read;
-use crate::builtin::{check, labels};
+use crate::builtin::{check, labels, print};
 
 /// All kinds of the group.
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -25,6 +26,28 @@ pub(crate) const ENTRIES: &[Entry] = &[
     replica_set::ENTRY,
     stateful_set::ENTRY,
 ];
+
+/// Ready pods of a workload.
+pub(crate) const READY: Column = column!("Ready" string Of(|object| {
+    let ready = object.number("status.readyReplicas");
+    format!("{ready}/{}", object.number("spec.replicas")).into()
+}) => "Pods that are ready, out of those there should be");
+
+/// Names of the containers of a template.
+pub(crate) const CONTAINERS: Column = column!("Containers" wide
+    Of(|object| print::joined(containers(object), "name")) => "Names of the containers");
+
+/// Images of the containers of a template.
+pub(crate) const IMAGES: Column = column!("Images" wide
+    Of(|object| print::joined(containers(object), "image")) => "Images of the containers");
+
+/// The selector of a workload.
+pub(crate) const SELECTOR: Column = column!("Selector" wide
+    Of(|object| print::selector(object.at("spec.selector"))) => "Which pods belong to it");
+
+fn containers(object: &Value) -> &[Value] {
+    object.items("spec.template.spec.containers")
+}
 
 /// Where the name of a workload is used.
 pub(crate) const POD_NAMES: &str = "Pod names and hostnames";
@@ -44,15 +67,11 @@ pub(crate) fn check_always_restarts(path: &Path, template: &Value, owner: &str) 
     let path = path.child("spec");
     let policy = template.text("spec.restartPolicy");
     if policy != "Always" {
-        let path = path.child("restartPolicy");
-        errors.push(FieldError::not_supported(&path, policy, ["Always"]));
+        errors.not_supported(&path.child("restartPolicy"), policy, ["Always"]);
     }
     if template.has("spec.activeDeadlineSeconds") {
         let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
-        errors.push(FieldError::forbidden(
-            &path.child("activeDeadlineSeconds"),
-            detail,
-        ));
+        errors.forbidden(&path.child("activeDeadlineSeconds"), detail);
     }
     errors
 }
@@ -63,11 +82,7 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     if !labels::is_readable(selector) {
         let path = path.child("selector");
-        errors.push(FieldError::invalid(
-            &path,
-            selector.clone(),
-            "invalid label selector",
-        ));
+        errors.invalid(&path, selector.clone(), "invalid label selector");
         return errors;
     }
     let path = path.child("template");
@@ -77,27 +92,27 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     if selects && !labels::matches(selector, own) {
         errors.push(selector_mismatch(&path, own));
     }
-    errors.extend(validate::check_template(&path, template));
-    errors.extend(check_always_restarts(&path, template, "ReplicaSet"));
+    errors += validate::check_template(&path, template);
+    errors += check_always_restarts(&path, template, "ReplicaSet");
     errors
 }
 
 /// A selector that is required and must not be empty.
 pub(crate) fn check_selector(path: &Path, selector: &Value, owner: &str) -> Errors {
     if selector.is_null() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     let mut errors = labels::check_selector(path, selector);
     if labels::is_empty(selector) {
         let detail = format!("empty selector is invalid for {owner}");
-        errors.push(FieldError::invalid(path, selector.clone(), detail));
+        errors.invalid(path, selector.clone(), detail);
     }
     errors
 }
 
 /// Warnings about the template, and about the name when the object is new.
 pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let path = check::path("spec.template");
+    let path = Path::new("spec.template");
     match old {
         None => {
             let mut all = warnings::about_name(new.name(), POD_NAMES);
@@ -109,26 +124,20 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
     }
 }
 
-/// Counters in a status: none negative.
-pub(crate) fn check_counters(status: &Value, fields: &[&str]) -> Errors {
-    let path = Path::new("status");
-    let counters = fields.iter();
-    counters
-        .flat_map(|field| check::not_negative(&path.child(field), status.int(field)))
-        .collect()
+/// Counters in a status, separated by spaces: none negative.
+pub(crate) fn check_counters(status: &Value, fields: &str) -> Errors {
+    check::counts(&Path::new("status"), status, fields)
 }
 
-/// Counters in a status that are part of another.
-pub(crate) fn check_at_most(status: &Value, fields: &[&str], most: &str, detail: &str) -> Errors {
+/// Counters in a status that are part of another, which the message names as `most`.
+pub(crate) fn check_at_most(status: &Value, fields: &str, most: &str) -> Errors {
+    let limit = status.number(most.trim_start_matches("status."));
     let mut errors = Errors::new();
-    for field in fields {
+    for field in fields.split_whitespace() {
         let count = status.number(field);
-        if count > status.number(most) {
-            errors.push(FieldError::invalid(
-                &Path::new("status").child(field),
-                count,
-                detail,
-            ));
+        if count > limit {
+            let detail = format!("cannot be greater than {most}");
+            errors.invalid(&Path::new("status").child(field), count, detail);
         }
     }
     errors
@@ -138,9 +147,9 @@ pub(crate) fn check_at_most(status: &Value, fields: &[&str], most: &str, detail:
 pub(crate) fn check_collisions(new: &Value, old: &Value) -> Errors {
     let count = new.number("status.collisionCount");
     if old.has("status.collisionCount") && count < old.number("status.collisionCount") {
-        let path = check::path("status.collisionCount");
-        vec![FieldError::invalid(&path, count, "cannot be decremented")]
+        let path = Path::new("status.collisionCount");
+        FieldError::invalid(&path, count, "cannot be decremented").into()
     } else {
-        Vec::new()
+        Errors::new()
     }
 }

@@ -1,13 +1,14 @@
-//! The `autoscaling` group.
+//! The `autoscaling` group (rules: `pkg/apis/autoscaling/validation`).
 
 mod v1;
 
-use jiff::Timestamp;
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
-use crate::builtin::value::{Read, existing, fill, set};
+use crate::builtin::entry::Capability::Status;
+use crate::builtin::entry::Cell::{Number, Of};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
+use crate::builtin::value::{Read, existing, fill, indexed, set};
 use crate::builtin::{apps, check, print, resources};
 use crate::kind::Part;
 
@@ -19,10 +20,7 @@ pub(crate) use v1::{to_v1, to_v2};
 const AUTOSCALER: Entry = Entry {
     short_names: &["hpa"],
     categories: &["all"],
-    capabilities: Capabilities {
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status],
     default,
     prepare_create: |object, _| {
         let status = json!({ "currentMetrics": null, "desiredReplicas": 0 });
@@ -30,29 +28,31 @@ const AUTOSCALER: Entry = Entry {
     },
     validate: |object| check_spec(object, None),
     validate_update: |new, old, part| match part {
-        Part::Status => {
-            apps::check_counters(new.at("status"), &["currentReplicas", "desiredReplicas"])
-        }
+        Part::Status => apps::check_counters(new.at("status"), "currentReplicas desiredReplicas"),
         _ => check_spec(new, Some(old)),
     },
     columns: COLUMNS,
-    cells,
     ..Entry::new(
         "autoscaling",
         "v2",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
-        "horizontalpodautoscaler",
     )
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Reference", "string", "What is scaled"),
-    column("Targets", "string", "Metrics: now and as they should be"),
-    column("MinPods", "string", "Fewest pods"),
-    column("MaxPods", "string", "Most pods"),
-    column("Replicas", "string", "How many pods there are"),
+    column!("Reference" string Of(|object| {
+        let target = object.at("spec.scaleTargetRef");
+        format!("{}/{}", target.text("kind"), target.text("name")).into()
+    }) => "What is scaled"),
+    column!("Targets" string Of(metrics) => "Metrics: current and target values"),
+    column!("MinPods" string Of(|object| match object.int("spec.minReplicas") {
+        Some(min) => min.to_string().into(),
+        None => "<unset>".into(),
+    }) => "Fewest pods"),
+    column!("MaxPods" string Number("spec.maxReplicas") => "Most pods"),
+    column!("Replicas" string Number("status.currentReplicas") => "How many pods there are"),
     AGE,
 ];
 
@@ -86,39 +86,27 @@ fn check_spec(object: &Value, old: Option<&Value>) -> Errors {
     let (min, max) = (spec.int("minReplicas"), spec.number("maxReplicas"));
     if let Some(min) = min.filter(|min| *min < 1) {
         let detail = "must be greater than or equal to 1";
-        errors.push(FieldError::invalid(&path.child("minReplicas"), min, detail));
+        errors.invalid(&path.child("minReplicas"), min, detail);
     }
     let here = path.child("maxReplicas");
     if max == 0 {
-        errors.push(FieldError::required(
-            &here,
-            "must be set and greater than 0",
-        ));
+        errors.required(&here, "must be set and greater than 0");
     } else if max < 0 {
-        errors.push(FieldError::invalid(
-            &here,
-            max,
-            "must be greater than or equal to 1",
-        ));
+        errors.invalid(&here, max, "must be greater than or equal to 1");
     }
     if min.is_some_and(|min| max < min) {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid(&here, max, detail));
+        errors.invalid(&here, max, "must be greater than or equal to `minReplicas`");
     }
     let target = spec.at("scaleTargetRef");
     let version = TargetVersion::of(target, old.map(|old| old.at("spec.scaleTargetRef")));
-    errors.extend(check_reference(
-        &path.child("scaleTargetRef"),
-        target,
-        version,
-    ));
+    errors += check_reference(&path.child("scaleTargetRef"), target, version);
     for (i, metric) in spec.items("metrics").iter().enumerate() {
-        errors.extend(check_metric(&path.child("metrics").index(i), metric));
+        errors += check_metric(&path.child("metrics").index(i), metric);
     }
     for field in ["scaleUp", "scaleDown"] {
         let rules = spec.at("behavior").at(field);
         if !rules.is_null() {
-            errors.extend(check_scaling(&path.child("behavior").child(field), rules));
+            errors += check_scaling(&path.child("behavior").child(field), rules);
         }
     }
     errors
@@ -156,10 +144,7 @@ impl TargetVersion {
 fn check_reference(path: &Path, reference: &Value, accepted: TargetVersion) -> Errors {
     let mut errors = Errors::new();
     for field in ["kind", "name"] {
-        match reference.text(field) {
-            "" => errors.push(FieldError::required(&path.child(field), "")),
-            text => errors.extend(check::segment(&path.child(field), text)),
-        }
+        errors += check::required_as(path, reference, field, check::segment);
     }
     let version = reference.text("apiVersion");
     let wrong = match machinery::gvk::split_api_version(version) {
@@ -171,11 +156,7 @@ fn check_reference(path: &Path, reference: &Value, accepted: TargetVersion) -> E
         Some(_) => None,
     };
     if let Some(detail) = wrong {
-        errors.push(FieldError::invalid(
-            &path.child("apiVersion"),
-            version,
-            detail,
-        ));
+        errors.invalid(&path.child("apiVersion"), version, detail);
     }
     errors
 }
@@ -185,63 +166,37 @@ fn check_scaling(path: &Path, rules: &Value) -> Errors {
     let here = path.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(window) if window < 0 => {
-            let detail = "must be greater than or equal to zero";
-            errors.push(FieldError::invalid(&here, window, detail));
+            errors.invalid(&here, window, "must be greater than or equal to zero");
         }
         Some(window) if window > 3600 => {
-            let detail = "must be less than or equal to 3600";
-            errors.push(FieldError::invalid(&here, window, detail));
+            errors.invalid(&here, window, "must be less than or equal to 3600");
         }
         _ => {}
     }
-    let policy = rules.maybe_text("selectPolicy");
-    let accepted = ["Disabled", "Max", "Min"];
-    errors.extend(check::maybe_one_of(
-        &path.child("selectPolicy"),
-        policy,
-        &accepted,
-    ));
+    errors += check::optional_choice(path, rules, "selectPolicy", &["Disabled", "Max", "Min"]);
     let policies = rules.items("policies");
     let here = path.child("policies");
     if policies.is_empty() {
-        errors.push(FieldError::required(
-            &here,
-            "must specify at least one Policy",
-        ));
+        errors.required(&here, "must specify at least one Policy");
     }
-    for (i, policy) in policies.iter().enumerate() {
-        let path = here.index(i);
+    for (path, policy) in indexed(&here, policies) {
         let kind = policy.text("type");
-        errors.extend(check::supported(
-            &path.child("type"),
-            kind,
-            &["Percent", "Pods"],
-        ));
+        errors += check::supported(&path.child("type"), kind, &["Percent", "Pods"]);
         for field in ["value", "periodSeconds"] {
             let value = policy.number(field);
             if value <= 0 {
-                let path = path.child(field);
-                errors.push(FieldError::invalid(
-                    &path,
-                    value,
-                    "must be greater than zero",
-                ));
+                errors.invalid(&path.child(field), value, "must be greater than zero");
             }
         }
         let period = policy.number("periodSeconds");
         if period > 1800 {
-            let path = path.child("periodSeconds");
             let detail = "must be less than or equal to 1800";
-            errors.push(FieldError::invalid(&path, period, detail));
+            errors.invalid(&path.child("periodSeconds"), period, detail);
         }
     }
     if rules.has("tolerance") {
         let tolerance = rules.at("tolerance");
-        errors.extend(resources::check_amount(
-            &path.child("tolerance"),
-            "",
-            tolerance,
-        ));
+        errors += resources::check_amount(&path.child("tolerance"), "", tolerance);
     }
     errors
 }
@@ -260,10 +215,7 @@ fn check_metric(path: &Path, metric: &Value) -> Errors {
     let kind = metric.text("type");
     let here = path.child("type");
     if kind.is_empty() {
-        errors.push(FieldError::required(
-            &here,
-            "must specify a metric source type",
-        ));
+        errors.required(&here, "must specify a metric source type");
     }
     let accepted = [
         "ContainerResource",
@@ -273,31 +225,31 @@ fn check_metric(path: &Path, metric: &Value) -> Errors {
         "Resource",
     ];
     let wrong = check::supported(&here, kind, &accepted);
-    errors.extend(wrong.clone());
+    errors += wrong.clone();
     let present: Vec<&str> = SOURCES
         .iter()
         .map(|(_, field)| *field)
         .filter(|field| metric.has(field))
         .collect();
     if let Some(field) = present.first() {
-        errors.extend(check_source(&path.child(field), field, metric.at(field)));
+        errors += check_source(&path.child(field), field, metric.at(field));
     }
     let expected = SOURCES
         .iter()
         .find(|(name, _)| *name == kind)
         .map(|(_, field)| *field);
     match expected {
-        None => errors.extend(wrong),
-        Some(field) if !metric.has(field) => errors.push(FieldError::required(
+        None => errors += wrong,
+        Some(field) if !metric.has(field) => errors.required(
             &path.child(field),
             "must populate information for the given metric source",
-        )),
+        ),
         Some(_) => {}
     }
     if present.len() != 1 {
         for field in present.iter().filter(|field| Some(**field) != expected) {
             let detail = "must populate the given metric source only";
-            errors.push(FieldError::forbidden(&path.child(field), detail));
+            errors.forbidden(&path.child(field), detail);
         }
     }
     errors
@@ -309,24 +261,24 @@ fn check_source(path: &Path, field: &str, source: &Value) -> Errors {
     let here = path.child("target");
     if field == "object" {
         let object = source.at("describedObject");
-        errors.extend(check_reference(
+        errors += check_reference(
             &path.child("describedObject"),
             object,
             TargetVersion::WellFormed,
-        ));
+        );
     }
     if matches!(field, "object" | "external" | "pods") {
         let path = path.child("metric").child("name");
         match source.text("metric.name") {
-            "" => errors.push(FieldError::required(&path, "must specify a metric name")),
-            name => errors.extend(check::segment(&path, name)),
+            "" => errors.required(&path, "must specify a metric name"),
+            name => errors += check::segment(&path, name),
         }
     } else {
         let path = path.child("name");
         match source.text("name") {
-            "" => errors.push(FieldError::required(&path, "must specify a resource name")),
+            "" => errors.required(&path, "must specify a resource name"),
             name if field == "containerResource" => {
-                errors.extend(resources::check_container_name(&path, name));
+                errors += resources::check_container_name(&path, name);
             }
             _ => {}
         }
@@ -334,41 +286,41 @@ fn check_source(path: &Path, field: &str, source: &Value) -> Errors {
     if field == "containerResource" {
         let path = path.child("container");
         match source.text("container") {
-            "" => errors.push(FieldError::required(&path, "must specify a container")),
-            name => errors.extend(check::label(&path, name)),
+            "" => errors.required(&path, "must specify a container"),
+            name => errors += check::label(&path, name),
         }
     }
-    errors.extend(check_target(&here, target));
+    errors += check_target(&here, target);
     let (value, average) = (target.has("value"), target.has("averageValue"));
     let utilization = target.has("averageUtilization");
     match field {
-        "object" if !value && !average => errors.push(FieldError::required(
+        "object" if !value && !average => errors.required(
             &here.child("averageValue"),
             "must set either a target value or averageValue",
-        )),
-        "external" if !value && !average => errors.push(FieldError::required(
+        ),
+        "external" if !value && !average => errors.required(
             &here.child("averageValue"),
             "must set either a target value for metric or a per-pod target",
-        )),
-        "external" if value && average => errors.push(FieldError::forbidden(
+        ),
+        "external" if value && average => errors.forbidden(
             &here.child("value"),
             "may not set both a target value for metric and a per-pod target",
-        )),
-        "pods" if !average => errors.push(FieldError::required(
+        ),
+        "pods" if !average => errors.required(
             &here.child("averageValue"),
             "must specify a positive target averageValue",
-        )),
+        ),
         "resource" | "containerResource" if !utilization && !average => {
-            errors.push(FieldError::required(
+            errors.required(
                 &here.child("averageUtilization"),
                 "must set either a target raw value or a target utilization",
-            ));
+            );
         }
         "resource" | "containerResource" if utilization && average => {
-            errors.push(FieldError::forbidden(
+            errors.forbidden(
                 &here.child("averageValue"),
                 "may not set both a target raw value and a target utilization",
-            ));
+            );
         }
         _ => {}
     }
@@ -379,70 +331,44 @@ fn check_target(path: &Path, target: &Value) -> Errors {
     let mut errors = Errors::new();
     let kind = target.text("type");
     if kind.is_empty() {
-        let detail = "must specify a metric target type";
-        errors.push(FieldError::required(&path.child("type"), detail));
+        errors.required(&path.child("type"), "must specify a metric target type");
     }
     if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
         let detail = "must be either Utilization, Value, or AverageValue";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
+        errors.invalid(&path.child("type"), kind, detail);
     }
     for field in ["value", "averageValue"] {
         if target.has(field) && resources::quantity(target.at(field)).sign() != 1 {
             let shown = target.at(field).clone();
-            errors.push(FieldError::invalid(
-                &path.child(field),
-                shown,
-                "must be positive",
-            ));
+            errors.invalid(&path.child(field), shown, "must be positive");
         }
     }
     match target.int("averageUtilization") {
         Some(percent) if percent < 1 => {
             let path = path.child("averageUtilization");
-            errors.push(FieldError::invalid(
-                &path,
-                percent,
-                "must be greater than 0",
-            ));
+            errors.invalid(&path, percent, "must be greater than 0");
         }
         _ => {}
     }
     errors
 }
 
-fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
-    let target = object.at("spec.scaleTargetRef");
-    let min = match object.int("spec.minReplicas") {
-        Some(min) => min.to_string(),
-        None => "<unset>".to_owned(),
-    };
-    vec![
-        object.name().into(),
-        format!("{}/{}", target.text("kind"), target.text("name")).into(),
-        metrics(object).into(),
-        min.into(),
-        print::number(object, "spec.maxReplicas"),
-        print::number(object, "status.currentReplicas"),
-        print::age(object, now),
-    ]
-}
-
-fn metrics(object: &Value) -> String {
+fn metrics(object: &Value) -> Value {
     let specs = object.items("spec.metrics");
     if specs.is_empty() {
-        return "<none>".to_owned();
+        return "<none>".into();
     }
-    let statuses = object.items("status.currentMetrics");
-    let mut list: Vec<String> = Vec::new();
-    for (i, spec) in specs.iter().enumerate() {
-        let status = statuses.get(i).unwrap_or(&Value::Null);
-        list.push(metric_text(spec, status));
-    }
-    let shown = list.iter().take(2).cloned().collect::<Vec<_>>().join(", ");
-    if list.len() > 2 {
-        format!("{shown} + {} more...", list.len() - 2)
-    } else {
-        shown
+    let statuses = object.items("status.currentMetrics").iter();
+    let statuses = statuses.chain(std::iter::repeat(&Value::Null));
+    let texts: Vec<String> = specs
+        .iter()
+        .zip(statuses)
+        .map(|(spec, status)| metric_text(spec, status))
+        .collect();
+    let shown = texts[..texts.len().min(2)].join(", ");
+    match texts.len() {
+        0..=2 => shown.into(),
+        all => format!("{shown} + {} more...", all - 2).into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The `batch` group.
+//! The `batch` group (rules: `pkg/apis/batch/validation`).
 
 pub(crate) mod cron_job;
 pub(crate) mod job;

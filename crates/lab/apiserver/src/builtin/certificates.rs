@@ -1,4 +1,4 @@
-//! The `certificates.k8s.io` group.
+//! The `certificates.k8s.io` group (rules: `pkg/apis/certificates/validation`).
 
 use machinery::field::{FieldError, Path};
 use machinery::time::{format_time, human_duration};
@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
-use crate::builtin::value::{Read, items_mut, keep, remove, set};
-use crate::builtin::{check, print};
+use crate::builtin::check;
+use crate::builtin::entry::Capability::Status;
+use crate::builtin::entry::Cell::{IfNotEmpty, Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column, selectable_text};
+use crate::builtin::value::{Read, indexed, items_mut, keep, remove, set};
 use crate::kind::{Part, WriteContext};
 
 /// All kinds of the group.
@@ -17,10 +19,7 @@ pub(crate) const ENTRIES: &[Entry] = &[REQUEST];
 const REQUEST: Entry = Entry {
     short_names: &["csr"],
     namespaced: false,
-    capabilities: Capabilities {
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status],
     prepare_create: |request, context| {
         for field in ["uid", "groups", "extra"] {
             remove(request, &format!("spec.{field}"));
@@ -32,48 +31,34 @@ const REQUEST: Entry = Entry {
     validate: |request| check_request(request),
     validate_update: check_update,
     name: check::any_name,
-    selectable: &[("spec.signerName", |request| {
-        request.text("spec.signerName").to_owned()
-    })],
+    selectable: &[selectable_text!("spec.signerName")],
     columns: COLUMNS,
-    cells: |request, now| {
-        let duration = match request.int("spec.expirationSeconds") {
-            Some(seconds) => human_duration(jiff::SignedDuration::from_secs(seconds)),
-            None => "<none>".to_owned(),
-        };
-        vec![
-            request.name().into(),
-            print::age(request, now),
-            print::or(request.text("spec.signerName"), "<none>"),
-            request.text("spec.username").into(),
-            duration.into(),
-            state(request).into(),
-        ]
-    },
     main_resets: Some(&["spec", "status"]),
     ..Entry::new(
         "certificates.k8s.io",
         "v1",
         "CertificateSigningRequest",
         "certificatesigningrequests",
-        "certificatesigningrequest",
     )
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
     AGE,
-    column("SignerName", "string", "Who is asked to sign"),
-    column("Requestor", "string", "Who asks"),
-    column(
-        "RequestedDuration",
-        "string",
-        "How long the certificate should hold",
-    ),
-    column("Condition", "string", "How far the request is"),
+    column!("SignerName" string IfNotEmpty("spec.signerName", "<none>") => "Who is asked to sign"),
+    column!("Requestor" string Text("spec.username") => "Who asks"),
+    column!("RequestedDuration" string Of(duration) => "How long the certificate should be valid"),
+    column!("Condition" string Of(state) => "How far the request is"),
 ];
 
-fn state(request: &Value) -> String {
+fn duration(request: &Value) -> Value {
+    match request.int("spec.expirationSeconds") {
+        Some(seconds) => human_duration(jiff::SignedDuration::from_secs(seconds)).into(),
+        None => "<none>".into(),
+    }
+}
+
+fn state(request: &Value) -> Value {
     let has = |kind: &str| {
         request
             .items("status.conditions")
@@ -92,7 +77,7 @@ fn state(request: &Value) -> String {
     if !request.text("status.certificate").is_empty() {
         state.push_str(",Issued");
     }
-    state
+    state.into()
 }
 
 fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, context: WriteContext<'_>) {
@@ -171,37 +156,32 @@ fn check_request(request: &Value) -> Errors {
     let spec = request.at("spec");
     let mut errors = Errors::new();
     if let Err(why) = check_csr(spec.text("request")) {
-        let shown = spec.at("request").clone();
-        errors.push(FieldError::invalid(&path.child("request"), shown, why));
+        errors.invalid(&path.child("request"), spec.at("request").clone(), why);
     }
     let usages = spec.texts("usages");
     let here = path.child("usages");
     if usages.is_empty() {
-        errors.push(FieldError::required(&here, ""));
+        errors.required(&here, "");
     }
     for (i, usage) in usages.iter().enumerate() {
-        errors.extend(check::supported(&here.index(i), usage, USAGES));
+        errors += check::supported(&here.index(i), usage, USAGES);
     }
     for (i, usage) in usages
         .iter()
         .enumerate()
         .filter(|(i, usage)| usages[..*i].contains(usage))
     {
-        errors.push(FieldError::duplicate(&here.index(i), *usage));
+        errors.duplicate(&here.index(i), *usage);
     }
-    errors.extend(check_signer(
-        &path.child("signerName"),
-        spec.text("signerName"),
-    ));
+    errors += check_signer(&path.child("signerName"), spec.text("signerName"));
     match spec.int("expirationSeconds") {
         Some(seconds) if seconds < 600 => {
             let detail = "may not specify a duration less than 600 seconds (10 minutes)";
-            let path = path.child("expirationSeconds");
-            errors.push(FieldError::invalid(&path, seconds, detail));
+            errors.invalid(&path.child("expirationSeconds"), seconds, detail);
         }
         _ => {}
     }
-    errors.extend(check_conditions(request));
+    errors += check_conditions(request);
     errors
 }
 
@@ -227,48 +207,42 @@ fn check_csr(encoded: &str) -> Result<(), String> {
 /// A signer name has a path after the domain.
 fn check_signer(path: &Path, name: &str) -> Errors {
     if name.is_empty() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     if name == "kubernetes.io/legacy-unknown" {
         let detail = "the legacy signerName is not allowed via this API version";
-        return vec![FieldError::invalid(path, name, detail)];
+        return FieldError::invalid(path, name, detail).into();
     }
     let segments: Vec<&str> = name.split('/').collect();
     let [domain, rest] = segments.as_slice() else {
         let detail = "must be a fully qualified domain and path of the form \
                       'example.com/signer-name'";
-        return vec![FieldError::invalid(path, name, detail)];
+        return FieldError::invalid(path, name, detail).into();
     };
     let mut errors = Errors::new();
     for message in machinery::names::is_dns1123_subdomain(domain) {
         let detail = format!("validating label \"{domain}\": {message}");
-        errors.push(FieldError::invalid(path, *domain, detail));
+        errors.invalid(path, *domain, detail);
     }
     if rest.is_empty() {
-        let detail = "validating label \"\": must not be empty";
-        errors.push(FieldError::invalid(path, name, detail));
+        errors.invalid(path, name, "validating label \"\": must not be empty");
     }
     errors
 }
 
 fn check_conditions(request: &Value) -> Errors {
-    let path = check::path("status.conditions");
+    let path = Path::new("status.conditions");
     let mut errors = Errors::new();
     let mut seen: Vec<&str> = Vec::new();
-    for (i, condition) in request.items("status.conditions").iter().enumerate() {
-        let here = path.index(i);
+    for (here, condition) in indexed(&path, request.items("status.conditions")) {
         let kind = condition.text("type");
-        errors.extend(check::required(&here.child("type"), kind));
+        errors += check::required(&here.child("type"), kind);
         let accepted: &[&str] = if matches!(kind, "Approved" | "Denied" | "Failed") {
             &["True"]
         } else {
             &["False", "True", "Unknown"]
         };
-        errors.extend(check::one_of(
-            &here.child("status"),
-            condition.text("status"),
-            accepted,
-        ));
+        errors += check::choice(&here, condition, "status", accepted);
         let opposite = match kind {
             "Approved" => "Denied",
             "Denied" => "Approved",
@@ -276,19 +250,16 @@ fn check_conditions(request: &Value) -> Errors {
         };
         if seen.contains(&opposite) {
             let detail = "Approved and Denied conditions are mutually exclusive";
-            errors.push(FieldError::invalid(&path, kind, detail));
+            errors.invalid(&path, kind, detail);
         }
-        if seen.contains(&kind) {
-            errors.push(FieldError::duplicate(&here.child("type"), kind));
-        }
-        seen.push(kind);
+        errors += check::unique(&here.child("type"), kind, &mut seen);
     }
     errors
 }
 
 fn check_update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
     let mut errors = check_request(new);
-    let path = check::path("status.conditions");
+    let path = Path::new("status.conditions");
     let of = |request: &Value, kind: &str| -> Vec<Value> {
         let all = request.items("status.conditions").iter();
         all.filter(|condition| condition.text("type") == kind)
@@ -298,7 +269,7 @@ fn check_update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
     for kind in ["Approved", "Denied", "Failed"] {
         if of(new, kind).len() < of(old, kind).len() {
             let detail = format!("updates may not remove a condition of type \"{kind}\"");
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, detail);
         }
     }
     if !matches!(part, Part::Other("approval")) {
@@ -310,7 +281,7 @@ fn check_update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
                 _ => continue,
             };
             let detail = format!("updates may not {what} a condition of type \"{kind}\"");
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, detail);
         }
     }
     let (now, was) = (
@@ -318,13 +289,12 @@ fn check_update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
         old.text("status.certificate"),
     );
     if now != was {
-        let path = check::path("status.certificate");
+        let path = Path::new("status.certificate");
         if part != Part::Status {
             let detail = "updates may not set certificate content";
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, detail);
         } else if !was.is_empty() {
-            let detail = "updates may not modify existing certificate content";
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, "updates may not modify existing certificate content");
         }
     }
     errors

@@ -16,13 +16,6 @@ pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 /// Protocols of ports, in the order messages list them.
 pub(crate) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// A path of several fields.
-pub(crate) fn path(fields: &str) -> Path {
-    fields
-        .split('.')
-        .fold(Path::root(), |path, field| path.child(field))
-}
-
 /// One error for each message about a value.
 pub(crate) fn invalid_each(
     path: &Path,
@@ -65,27 +58,93 @@ pub(crate) fn segment(path: &Path, value: &str) -> Errors {
     invalid_each(path, value, names::is_path_segment_name(value))
 }
 
+/// A check of the form of a text, such as [`label`].
+type Form = fn(&Path, &str) -> Errors;
+
+/// A text field that has to be set, in this form.
+pub(crate) fn required_as(path: &Path, owner: &Value, field: &str, form: Form) -> Errors {
+    match owner.text(field) {
+        "" => FieldError::required(&path.child(field), "").into(),
+        text => form(&path.child(field), text),
+    }
+}
+
+/// A text field in this form; an empty one is as good as an absent one.
+pub(crate) fn empty_or(path: &Path, owner: &Value, field: &str, form: Form) -> Errors {
+    match owner.text(field) {
+        "" => Errors::new(),
+        text => form(&path.child(field), text),
+    }
+}
+
+/// A text field in this form; an empty one is not. For fields that are pointers in Go.
+pub(crate) fn absent_or(path: &Path, owner: &Value, field: &str, form: Form) -> Errors {
+    let text = owner.maybe_text(field);
+    text.map(|text| form(&path.child(field), text))
+        .unwrap_or_default()
+}
+
+/// Checks a field that may be absent.
+pub(crate) fn if_set(
+    path: &Path,
+    owner: &Value,
+    field: &str,
+    check: impl FnOnce(&Path, &Value) -> Errors,
+) -> Errors {
+    match owner.at(field) {
+        Value::Null => Errors::new(),
+        value => check(&path.child(field), value),
+    }
+}
+
+/// A text that no other of the list has; `seen` collects them.
+pub(crate) fn unique<'a>(path: &Path, text: &'a str, seen: &mut Vec<&'a str>) -> Errors {
+    let known = seen.contains(&text);
+    seen.push(text);
+    Errors::when(known, || FieldError::duplicate(path, text))
+}
+
+/// Counts that must not be negative; the fields are separated by spaces.
+pub(crate) fn counts(path: &Path, owner: &Value, fields: &str) -> Errors {
+    let fields = fields.split_whitespace();
+    fields
+        .flat_map(|field| not_negative(&path.child(field), owner.int(field)))
+        .collect()
+}
+
+/// A preemption policy.
+pub(crate) fn preemption_policy(path: &Path, policy: &str) -> Errors {
+    one_of(path, policy, &["PreemptLowerPriority", "Never"])
+}
+
 /// A number that must not be negative.
 pub(crate) fn not_negative(path: &Path, value: Option<i64>) -> Errors {
-    match value {
-        Some(value) if value < 0 => vec![FieldError::invalid(path, value, NOT_NEGATIVE)],
-        _ => Vec::new(),
-    }
+    let negative = value.filter(|value| *value < 0);
+    negative
+        .map(|value| FieldError::invalid(path, value, NOT_NEGATIVE))
+        .into_iter()
+        .collect()
 }
 
 /// An immutable field.
 pub(crate) fn immutable(path: &Path, new: &Value, old: &Value) -> Errors {
-    if same(new, old) {
-        Vec::new()
-    } else {
-        vec![FieldError::invalid(path, new.clone(), IMMUTABLE)]
-    }
+    Errors::when(!same(new, old), || {
+        FieldError::invalid(path, new.clone(), IMMUTABLE)
+    })
+}
+
+/// Fields of an object that an update must not change, separated by spaces.
+pub(crate) fn unchanged(new: &Value, old: &Value, fields: &str) -> Errors {
+    let fields = fields.split_whitespace();
+    fields
+        .flat_map(|field| immutable(&Path::new(field), new.at(field), old.at(field)))
+        .collect()
 }
 
 /// A value out of a fixed set; an empty one is reported as missing.
 pub(crate) fn one_of(path: &Path, value: &str, accepted: &[&str]) -> Errors {
     if value.is_empty() {
-        vec![FieldError::required(path, "")]
+        FieldError::required(path, "").into()
     } else {
         supported(path, value, accepted)
     }
@@ -98,22 +157,30 @@ pub(crate) fn maybe_one_of(path: &Path, value: Option<&str>, accepted: &[&str]) 
         .unwrap_or_default()
 }
 
+/// A text field out of a fixed set; an empty one is reported as missing.
+pub(crate) fn choice(path: &Path, owner: &Value, field: &str, accepted: &[&str]) -> Errors {
+    one_of(&path.child(field), owner.text(field), accepted)
+}
+
+/// A text field out of a fixed set, or absent.
+pub(crate) fn optional_choice(
+    path: &Path,
+    owner: &Value,
+    field: &str,
+    accepted: &[&str],
+) -> Errors {
+    maybe_one_of(&path.child(field), owner.maybe_text(field), accepted)
+}
+
 /// A value out of a fixed set.
 pub(crate) fn supported(path: &Path, value: &str, accepted: &[&str]) -> Errors {
-    if accepted.contains(&value) {
-        Vec::new()
-    } else {
-        vec![FieldError::not_supported(path, value, accepted)]
-    }
+    let unknown = !accepted.contains(&value);
+    Errors::when(unknown, || FieldError::not_supported(path, value, accepted))
 }
 
 /// A text that has to be there.
 pub(crate) fn required(path: &Path, value: &str) -> Errors {
-    if value.is_empty() {
-        vec![FieldError::required(path, "")]
-    } else {
-        Vec::new()
-    }
+    Errors::when(value.is_empty(), || FieldError::required(path, ""))
 }
 
 /// A number within bounds.
@@ -187,13 +254,9 @@ pub(crate) fn count_or_percent(path: &Path, value: &Value) -> Errors {
 pub(crate) fn at_most_all(path: &Path, value: &Value) -> Errors {
     match value.as_str().and_then(percent) {
         Some(percent) if percent > 100 => {
-            vec![FieldError::invalid(
-                path,
-                value.clone(),
-                "must not be greater than 100%",
-            )]
+            FieldError::invalid(path, value.clone(), "must not be greater than 100%").into()
         }
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }
 
@@ -212,15 +275,11 @@ pub(crate) fn annotations(path: &Path, map: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut size = 0;
     for (key, value) in map.entries("") {
-        errors.extend(invalid_each(
-            path,
-            key,
-            names::is_qualified_name(&key.to_lowercase()),
-        ));
+        errors += invalid_each(path, key, names::is_qualified_name(&key.to_lowercase()));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > 262_144 {
-        errors.push(FieldError::too_long(path, 262_144));
+        errors.too_long(path, 262_144);
     }
     errors
 }
@@ -229,19 +288,18 @@ pub(crate) fn annotations(path: &Path, map: &Value) -> Errors {
 pub(crate) fn descending_path(path: &Path, value: &str) -> Errors {
     let mut errors = Errors::new();
     if value.starts_with('/') {
-        errors.push(FieldError::invalid(path, value, "must be a relative path"));
+        errors.invalid(path, value, "must be a relative path");
     }
-    errors.extend(no_backsteps(path, value));
+    errors += no_backsteps(path, value);
     errors
 }
 
 /// A path without steps back.
 pub(crate) fn no_backsteps(path: &Path, value: &str) -> Errors {
-    if value.split('/').any(|part| part == "..") {
-        vec![FieldError::invalid(path, value, "must not contain '..'")]
-    } else {
-        Vec::new()
-    }
+    let backsteps = value.split('/').any(|part| part == "..");
+    Errors::when(backsteps, || {
+        FieldError::invalid(path, value, "must not contain '..'")
+    })
 }
 
 /// A file mode.
@@ -249,30 +307,30 @@ pub(crate) fn file_mode(path: &Path, value: Option<i64>) -> Errors {
     match value {
         Some(mode) if !(0..=0o777).contains(&mode) => {
             let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-            vec![FieldError::invalid(path, mode, detail)]
+            FieldError::invalid(path, mode, detail).into()
         }
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }
 
 /// A path behind a domain, such as `acme.io/foo`.
 pub(crate) fn domain_prefixed_path(path: &Path, value: &str) -> Errors {
     if value.is_empty() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     let Some((host, rest)) = value
         .split_once('/')
         .filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
     else {
         let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        return vec![FieldError::invalid(path, value, detail)];
+        return FieldError::invalid(path, value, detail).into();
     };
     let mut errors = subdomain(path, host);
     let allowed = |c: u8| c.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&c);
     if !rest.bytes().all(allowed) {
         let detail = "Invalid path (regex used for validation is \
                       '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-        errors.push(FieldError::invalid(path, rest, detail));
+        errors.invalid(path, rest, detail);
     }
     errors
 }

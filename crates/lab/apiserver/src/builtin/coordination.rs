@@ -1,31 +1,27 @@
-//! The `coordination.k8s.io` group.
+//! The `coordination.k8s.io` group (rules: `pkg/apis/coordination/validation`).
 
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
+use crate::builtin::check;
+use crate::builtin::entry::Capability::{ConditionalUpdate, CreateOnUpdate};
+use crate::builtin::entry::Cell::Text;
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column};
 use crate::builtin::value::Read;
-use crate::builtin::{check, print};
 
 /// All kinds of the group.
 pub(crate) const ENTRIES: &[Entry] = &[LEASE];
 
 const LEASE: Entry = Entry {
-    capabilities: Capabilities {
-        create_on_update: true,
-        conditional_update: true,
-        ..Capabilities::NONE
-    },
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
+    capabilities: &[CreateOnUpdate, ConditionalUpdate],
     validate,
     validate_update: |new, _, _| validate(new),
-    columns: &[NAME, column("Holder", "string", "Who holds the lease"), AGE],
-    cells: |lease, now| {
-        let holder = lease.text("spec.holderIdentity");
-        vec![lease.name().into(), holder.into(), print::age(lease, now)]
-    },
-    ..Entry::new("coordination.k8s.io", "v1", "Lease", "leases", "lease")
+    columns: &[
+        NAME,
+        column!("Holder" string Text("spec.holderIdentity") => "Who holds the lease"),
+        AGE,
+    ],
+    ..Entry::new("coordination.k8s.io", "v1", "Lease", "leases")
 };
 
 fn validate(lease: &Value) -> Errors {
@@ -35,37 +31,22 @@ fn validate(lease: &Value) -> Errors {
     match spec.int("leaseDurationSeconds") {
         Some(seconds) if seconds <= 0 => {
             let path = path.child("leaseDurationSeconds");
-            errors.push(FieldError::invalid(
-                &path,
-                seconds,
-                "must be greater than 0",
-            ));
+            errors.invalid(&path, seconds, "must be greater than 0");
         }
         _ => {}
     }
-    let transitions = spec.int("leaseTransitions");
-    errors.extend(check::not_negative(
-        &path.child("leaseTransitions"),
-        transitions,
-    ));
+    errors += check::counts(&path, spec, "leaseTransitions");
     if let Some(strategy) = spec.maybe_text("strategy") {
         let path = path.child("strategy").child("strategy");
         if strategy.contains('/') {
-            errors.extend(check::qualified(&path, strategy));
+            errors += check::qualified(&path, strategy);
         } else {
-            errors.extend(check::supported(
-                &path,
-                strategy,
-                &["OldestEmulationVersion"],
-            ));
+            errors += check::supported(&path, strategy, &["OldestEmulationVersion"]);
         }
     }
     if !spec.text("preferredHolder").is_empty() && spec.text("strategy").is_empty() {
         let detail = "may only be specified if `strategy` is defined";
-        errors.push(FieldError::forbidden(
-            &path.child("preferredHolder"),
-            detail,
-        ));
+        errors.forbidden(&path.child("preferredHolder"), detail);
     }
     errors
 }

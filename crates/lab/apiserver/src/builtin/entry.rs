@@ -1,103 +1,126 @@
 //! One built-in kind as data and small functions.
 
 use jiff::Timestamp;
-use machinery::field::FieldError;
 use serde_json::Value;
 
+use crate::builtin::entry::Cell::{At, Text};
 use crate::builtin::print;
-use crate::builtin::value::{keep, remove, same};
+use crate::builtin::value::{Read as _, keep, remove, same};
+pub(crate) use crate::errors::Errors;
 use crate::kind::{Grace, Part, WriteContext};
 
-/// Errors found in an object, in the order they are reported.
-pub(crate) type Errors = Vec<FieldError>;
+/// How a cell of a table is read from an object.
+#[derive(Clone, Copy)]
+pub(crate) enum Cell {
+    /// A string, empty when absent.
+    Text(&'static str),
+    /// A string; the second text when it is absent. For fields that are pointers in Go.
+    IfSet(&'static str, &'static str),
+    /// A string; the second text when it is absent or empty.
+    IfNotEmpty(&'static str, &'static str),
+    /// An integer, zero when absent.
+    Number(&'static str),
+    /// A boolean, false when absent.
+    Flag(&'static str),
+    /// Number of items or entries.
+    Count(&'static str),
+    /// Computed from the object.
+    Of(fn(&Value) -> Value),
+    /// Computed from the object and the current time.
+    At(fn(&Value, Timestamp) -> Value),
+}
+
+impl Cell {
+    /// The value of the cell.
+    pub(crate) fn read(self, object: &Value, now: Timestamp) -> Value {
+        match self {
+            Self::Text(path) => object.text(path).into(),
+            Self::IfSet(path, otherwise) => object.maybe_text(path).unwrap_or(otherwise).into(),
+            Self::IfNotEmpty(path, otherwise) => print::or(object.text(path), otherwise),
+            Self::Number(path) => object.number(path).into(),
+            Self::Flag(path) => object.is_true(path).into(),
+            Self::Count(path) => object.count(path).into(),
+            Self::Of(read) => read(object),
+            Self::At(read) => read(object, now),
+        }
+    }
+}
 
 /// A column of the table form.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) format: &'static str,
     pub(crate) description: &'static str,
     pub(crate) priority: i32,
+    pub(crate) cell: Cell,
 }
 
-/// A column that is always shown.
-pub(crate) const fn column(
-    name: &'static str,
-    kind: &'static str,
-    description: &'static str,
-) -> Column {
-    Column {
-        name,
-        kind,
-        format: "",
-        description,
-        priority: 0,
-    }
+/// A column: name, type, cell, description. The type `wide` is a string of the wide form.
+macro_rules! column {
+    ($name:literal wide $cell:expr => $description:literal) => {
+        $crate::builtin::entry::Column {
+            priority: 1,
+            ..column!($name string $cell => $description)
+        }
+    };
+    ($name:literal $kind:ident $cell:expr => $description:literal) => {
+        $crate::builtin::entry::Column {
+            name: $name,
+            kind: stringify!($kind),
+            format: "",
+            description: $description,
+            priority: 0,
+            cell: $cell,
+        }
+    };
 }
-
-/// A column of the wide form only.
-pub(crate) const fn wide(
-    name: &'static str,
-    kind: &'static str,
-    description: &'static str,
-) -> Column {
-    Column {
-        name,
-        kind,
-        format: "",
-        description,
-        priority: 1,
-    }
-}
+pub(crate) use column;
 
 /// The first column of nearly every table.
 pub(crate) const NAME: Column = Column {
-    name: "Name",
-    kind: "string",
     format: "name",
     description: machinery::table::NAME_DESCRIPTION,
-    priority: 0,
+    ..column!("Name" string Text("metadata.name") => "")
 };
 
 /// Time since creation.
-pub(crate) const AGE: Column = column("Age", "string", machinery::table::AGE_DESCRIPTION);
+pub(crate) const AGE: Column = Column {
+    description: machinery::table::AGE_DESCRIPTION,
+    ..column!("Age" string At(print::age) => "")
+};
 
-/// Supported operations of a kind.
-#[derive(Debug, Clone, Copy)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent capabilities of a kind, named by upstream"
-)]
-pub(crate) struct Capabilities {
+const CREATED: Column =
+    column!("Created At" date Text("metadata.creationTimestamp") => "When the object was created");
+
+/// An operation that a kind supports beyond the usual ones, or a restriction of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capability {
     /// `metadata.generation` is kept.
-    pub(crate) generation: bool,
+    Generation,
     /// It has a status subresource.
-    pub(crate) status: bool,
+    Status,
     /// It has a scale subresource.
-    pub(crate) scale: bool,
+    Scale,
     /// PUT creates.
-    pub(crate) create_on_update: bool,
+    CreateOnUpdate,
     /// PUT needs a resourceVersion.
-    pub(crate) conditional_update: bool,
+    ConditionalUpdate,
     /// DELETE returns the object.
-    pub(crate) delete_returns_object: bool,
-}
-
-impl Capabilities {
-    /// No special operations.
-    pub(crate) const NONE: Self = Self {
-        generation: false,
-        status: false,
-        scale: false,
-        create_on_update: false,
-        conditional_update: false,
-        delete_returns_object: false,
-    };
+    DeleteReturnsObject,
 }
 
 /// Reads the value of a selectable field.
 pub(crate) type Selectable = (&'static str, fn(&Value) -> String);
+
+/// A selectable field that is a string in the object, at the same path.
+macro_rules! selectable_text {
+    ($path:literal) => {
+        ($path, |object| object.text($path).to_owned())
+    };
+}
+pub(crate) use selectable_text;
 
 /// Properties and rules of a built-in kind, besides its type.
 #[derive(Clone, Copy)]
@@ -106,14 +129,13 @@ pub(crate) struct Entry {
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
-    pub(crate) singular: &'static str,
     pub(crate) short_names: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
     pub(crate) namespaced: bool,
-    pub(crate) capabilities: Capabilities,
+    pub(crate) capabilities: &'static [Capability],
     /// Fills in defaults.
     pub(crate) default: fn(&mut Value),
-    /// Initial state of a new object.
+    /// Initial state of a new object. Without a status in the type the default changes nothing.
     pub(crate) prepare_create: fn(&mut Value, WriteContext<'_>),
     /// Restores the fields that an update of each part may not change.
     pub(crate) prepare_update: fn(&mut Value, &Value, Part<'_>, WriteContext<'_>),
@@ -127,7 +149,8 @@ pub(crate) struct Entry {
     pub(crate) name: fn(&str, bool) -> Vec<String>,
     pub(crate) selectable: &'static [Selectable],
     pub(crate) columns: &'static [Column],
-    pub(crate) cells: fn(&Value, Timestamp) -> Vec<Value>,
+    /// The form of an object that `columns` read; `None` for the object itself.
+    pub(crate) table_form: Option<fn(&Value) -> Value>,
     pub(crate) grace: fn(&Value, Option<i64>) -> Grace,
     /// Whether a change counts as a new generation.
     pub(crate) new_generation: fn(&Value, &Value) -> bool,
@@ -140,34 +163,37 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Whether the kind has the capability.
+    pub(crate) fn has(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
+    }
+
     /// A namespaced kind with the default rules.
     pub(crate) const fn new(
         group: &'static str,
         version: &'static str,
         kind: &'static str,
         plural: &'static str,
-        singular: &'static str,
     ) -> Self {
         Self {
             group,
             version,
             kind,
             plural,
-            singular,
             short_names: &[],
             categories: &[],
             namespaced: true,
-            capabilities: Capabilities::NONE,
+            capabilities: &[],
             default: |_| (),
             prepare_create: drop_status,
             prepare_update: keep_other_part,
-            validate: |_| Vec::new(),
-            validate_update: |_, _, _| Vec::new(),
+            validate: |_| Errors::new(),
+            validate_update: |_, _, _| Errors::new(),
             warnings: |_, _| Vec::new(),
             name: machinery::names::name_is_dns_subdomain,
             selectable: &[],
             columns: &[NAME, CREATED],
-            cells: print::name_and_creation,
+            table_form: None,
             grace: |_, _| Grace::Immediate,
             new_generation: content_changed,
             deprecation: None,
@@ -176,8 +202,6 @@ impl Entry {
         }
     }
 }
-
-const CREATED: Column = column("Created At", "date", "When the object was created");
 
 /// Drops the status of a new object.
 pub(crate) fn drop_status(object: &mut Value, _: WriteContext<'_>) {
@@ -213,7 +237,7 @@ pub(crate) fn content_changed(new: &Value, old: &Value) -> bool {
 macro_rules! on_update {
     ($check:expr) => {
         |new, _old, part| match part {
-            $crate::kind::Part::Status => Vec::new(),
+            $crate::kind::Part::Status => $crate::errors::Errors::new(),
             _ => $check(new),
         }
     };

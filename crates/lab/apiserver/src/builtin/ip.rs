@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use machinery::field::{FieldError, Path};
 
+use crate::errors::Errors;
+
 /// Parses an address as old releases did: octets may have leading zeros.
 pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
@@ -40,48 +42,40 @@ pub(crate) fn is_v6(text: &str) -> bool {
 }
 
 /// Errors in an address; addresses of the old object are accepted.
-pub(crate) fn check(path: &Path, text: &str, existing: &[&str]) -> Vec<FieldError> {
+pub(crate) fn check(path: &Path, text: &str, existing: &[&str]) -> Errors {
     if existing.contains(&text) {
-        return Vec::new();
+        return Errors::new();
     }
     if parse_sloppy(text).is_none() {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        return vec![FieldError::invalid(path, text, detail)];
+        return FieldError::invalid(path, text, detail).into();
     }
     match text.parse::<IpAddr>() {
-        Err(_) => vec![FieldError::invalid(path, text, "must not have leading 0s")],
+        Err(_) => FieldError::invalid(path, text, "must not have leading 0s").into(),
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
-            vec![FieldError::invalid(
-                path,
-                text,
-                "must not be an IPv4-mapped IPv6 address",
-            )]
+            FieldError::invalid(path, text, "must not be an IPv4-mapped IPv6 address").into()
         }
-        Ok(_) => Vec::new(),
+        Ok(_) => Errors::new(),
     }
 }
 
 /// Errors in an address of a new API, which has to be in its one canonical form.
-pub(crate) fn check_canonical(path: &Path, text: &str) -> Vec<FieldError> {
+pub(crate) fn check_canonical(path: &Path, text: &str) -> Errors {
     let mut errors = check(path, text, &[]);
     if let (true, Some(address)) = (errors.is_empty(), parse_sloppy(text)) {
         let canonical = address.to_string();
         if canonical != text {
             let detail = format!("must be in canonical form (\"{canonical}\")");
-            errors.push(FieldError::invalid(path, text, detail));
+            errors.invalid(path, text, detail);
         }
     }
     errors
 }
 
 /// Errors for addresses that cannot be an endpoint.
-pub(crate) fn check_endpoint(path: &Path, text: &str) -> Vec<FieldError> {
+pub(crate) fn check_endpoint(path: &Path, text: &str) -> Errors {
     let Some(address) = parse_sloppy(text) else {
-        return vec![FieldError::invalid(
-            path,
-            text,
-            "must be a valid IP address",
-        )];
+        return FieldError::invalid(path, text, "must be a valid IP address").into();
     };
     let mut details = Vec::new();
     if address.is_unspecified() {
@@ -148,13 +142,13 @@ pub(crate) fn is_strict_subset(inner: (IpAddr, u8), outer: (IpAddr, u8)) -> bool
 }
 
 /// Errors in a range; ranges of the old object are accepted.
-pub(crate) fn check_cidr(path: &Path, text: &str, existing: &[&str]) -> Vec<FieldError> {
+pub(crate) fn check_cidr(path: &Path, text: &str, existing: &[&str]) -> Errors {
     if existing.contains(&text) {
-        return Vec::new();
+        return Errors::new();
     }
     let Some((address, length)) = parse_cidr(text) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-        return vec![FieldError::invalid(path, text, detail)];
+        return FieldError::invalid(path, text, detail).into();
     };
     let (strict, written) = text
         .split_once('/')
@@ -169,7 +163,7 @@ pub(crate) fn check_cidr(path: &Path, text: &str, existing: &[&str]) -> Vec<Fiel
         Some(_) if masked(address, length) != bits(address) => {
             "must not have bits set beyond the prefix length"
         }
-        Some(_) => return Vec::new(),
+        Some(_) => return Errors::new(),
     };
-    vec![FieldError::invalid(path, text, detail)]
+    FieldError::invalid(path, text, detail).into()
 }

@@ -15,8 +15,8 @@ const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 pub(crate) fn check(path: &Path, map: &Value) -> Errors {
     let mut errors = Errors::new();
     for (key, value) in map.entries("") {
-        errors.extend(check::qualified(path, key));
-        errors.extend(check::label_value(path, value.as_str().unwrap_or_default()));
+        errors += check::qualified(path, key);
+        errors += check::label_value(path, value.as_str().unwrap_or_default());
     }
     errors
 }
@@ -24,16 +24,15 @@ pub(crate) fn check(path: &Path, map: &Value) -> Errors {
 /// Errors in a label selector; an absent one has none.
 pub(crate) fn check_selector(path: &Path, selector: &Value) -> Errors {
     let mut errors = check(&path.child("matchLabels"), selector.at("matchLabels"));
-    for (i, expression) in selector.items("matchExpressions").iter().enumerate() {
-        let path = path.child("matchExpressions").index(i);
+    for (path, expression) in selector.each(path, "matchExpressions") {
         if !OPERATORS.contains(&expression.text("operator")) {
-            errors.push(FieldError::invalid(
+            errors.invalid(
                 &path.child("operator"),
                 expression.text("operator"),
                 "not a valid selector operator",
-            ));
+            );
         }
-        errors.extend(check_requirement(&path, expression));
+        errors += check_requirement(&path, expression);
     }
     errors
 }
@@ -42,9 +41,9 @@ pub(crate) fn check_selector(path: &Path, selector: &Value) -> Errors {
 pub(crate) fn check_requirement(path: &Path, requirement: &Value) -> Errors {
     let mut errors = check_values(path, requirement);
     let key = requirement.text("key");
-    errors.extend(check::qualified(&path.child("key"), key));
+    errors += check::qualified(&path.child("key"), key);
     for (i, value) in requirement.texts("values").iter().enumerate() {
-        errors.extend(check::label_value(&path.child("values").index(i), value));
+        errors += check::label_value(&path.child("values").index(i), value);
     }
     errors
 }
@@ -54,14 +53,16 @@ pub(crate) fn check_values(path: &Path, requirement: &Value) -> Errors {
     let path = path.child("values");
     let none = requirement.count("values") == 0;
     match requirement.text("operator") {
-        "In" | "NotIn" if none => vec![FieldError::required(
+        "In" | "NotIn" if none => FieldError::required(
             &path,
             "must be specified when `operator` is 'In' or 'NotIn'",
-        )],
-        "Exists" | "DoesNotExist" if !none => vec![FieldError::forbidden(
+        )
+        .into(),
+        "Exists" | "DoesNotExist" if !none => FieldError::forbidden(
             &path,
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-        )],
+        )
+        .into(),
         _ => Errors::new(),
     }
 }

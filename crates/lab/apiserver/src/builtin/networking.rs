@@ -1,12 +1,14 @@
-//! The `networking.k8s.io` group.
+//! The `networking.k8s.io` group (rules: `pkg/apis/networking/validation`).
 
 mod ingress;
 
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
-use crate::builtin::value::{Read, fill, items_mut, set};
+use crate::builtin::entry::Capability::Generation;
+use crate::builtin::entry::Cell::Of;
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column};
+use crate::builtin::value::{Read, fill, indexed, items_mut, set};
 use crate::builtin::{check, ip, labels, print};
 
 const GROUP: &str = "networking.k8s.io";
@@ -16,10 +18,7 @@ pub(crate) const ENTRIES: &[Entry] = &[ingress::CLASS, ingress::INGRESS, POLICY]
 
 const POLICY: Entry = Entry {
     short_names: &["netpol"],
-    capabilities: Capabilities {
-        generation: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation],
     default: |policy| {
         fill(policy, "spec.podSelector", json!({}));
         for list in ["spec.ingress", "spec.egress"] {
@@ -38,26 +37,15 @@ const POLICY: Entry = Entry {
             set(policy, "spec.policyTypes", types);
         }
     },
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: |policy| check_policy(policy, &[]),
     validate_update: |new, old, _| check_policy(new, &blocks(old)),
     columns: &[
         NAME,
-        column("Pod-Selector", "string", "Pods the policy is about"),
+        column!("Pod-Selector" string Of(|policy| print::selector(policy.at("spec.podSelector")))
+            => "Pods the policy is about"),
         AGE,
     ],
-    cells: |policy, now| {
-        let selector = print::selector(policy.at("spec.podSelector"));
-        vec![policy.name().into(), selector, print::age(policy, now)]
-    },
-    ..Entry::new(
-        GROUP,
-        "v1",
-        "NetworkPolicy",
-        "networkpolicies",
-        "networkpolicy",
-    )
+    ..Entry::new(GROUP, "v1", "NetworkPolicy", "networkpolicies")
 };
 
 /// Rules of a policy with the field their peers are under.
@@ -82,67 +70,54 @@ fn check_policy(policy: &Value, existing: &[&str]) -> Errors {
     let spec = policy.at("spec");
     let mut errors = labels::check_selector(&path.child("podSelector"), spec.at("podSelector"));
     for (list, peers) in RULES {
-        for (i, rule) in spec.items(list).iter().enumerate() {
-            let path = path.child(list).index(i);
+        for (path, rule) in spec.each(&path, list) {
             for (j, port) in rule.items("ports").iter().enumerate() {
-                errors.extend(check_port(&path.child("ports").index(j), port));
+                errors += check_port(&path.child("ports").index(j), port);
             }
             for (j, peer) in rule.items(peers).iter().enumerate() {
-                errors.extend(check_peer(&path.child(peers).index(j), peer, existing));
+                errors += check_peer(&path.child(peers).index(j), peer, existing);
             }
         }
     }
     let types = spec.texts("policyTypes");
     let path = path.child("policyTypes");
     if types.len() > 2 {
-        let shown = spec.at("policyTypes").clone();
         let detail = "may not specify more than two policyTypes";
-        errors.push(FieldError::invalid(&path, shown, detail));
+        errors.invalid(&path, spec.at("policyTypes").clone(), detail);
         return errors;
     }
     for (i, kind) in types.iter().enumerate() {
-        errors.extend(check::supported(
-            &path.index(i),
-            kind,
-            &["Ingress", "Egress"],
-        ));
+        errors += check::supported(&path.index(i), kind, &["Ingress", "Egress"]);
     }
     errors
 }
 
 fn check_port(path: &Path, port: &Value) -> Errors {
     let mut errors = Errors::new();
-    let protocol = port.maybe_text("protocol");
-    let accepted = ["TCP", "UDP", "SCTP"];
-    errors.extend(check::maybe_one_of(
-        &path.child("protocol"),
-        protocol,
-        &accepted,
-    ));
+    errors += check::optional_choice(path, port, "protocol", &["TCP", "UDP", "SCTP"]);
     let here = path.child("endPort");
     let end = port.int("endPort");
     match (port.at("port"), end) {
         (Value::Null, Some(end)) => {
             let detail = "may not be specified when `port` is not specified";
-            errors.push(FieldError::invalid(&here, end, detail));
+            errors.invalid(&here, end, detail);
         }
         (Value::Null, None) => {}
         (Value::String(name), end) => {
             if let Some(end) = end {
                 let detail = "may not be specified when `port` is non-numeric";
-                errors.push(FieldError::invalid(&here, end, detail));
+                errors.invalid(&here, end, detail);
             }
-            errors.extend(check::port_name(&path.child("port"), name));
+            errors += check::port_name(&path.child("port"), name);
         }
         (number, end) => {
             let number = number.as_i64().unwrap_or_default();
-            errors.extend(check::port_number(&path.child("port"), number));
+            errors += check::port_number(&path.child("port"), number);
             if let Some(end) = end {
                 if end < number {
-                    let detail = "must be greater than or equal to `port`";
-                    errors.push(FieldError::invalid(&here, number, detail));
+                    errors.invalid(&here, number, "must be greater than or equal to `port`");
                 }
-                errors.extend(check::port_number(&here, end));
+                errors += check::port_number(&here, end);
             }
         }
     }
@@ -155,22 +130,17 @@ fn check_peer(path: &Path, peer: &Value, existing: &[&str]) -> Errors {
     for field in ["podSelector", "namespaceSelector"] {
         if peer.has(field) {
             count += 1;
-            errors.extend(labels::check_selector(&path.child(field), peer.at(field)));
+            errors += labels::check_selector(&path.child(field), peer.at(field));
         }
     }
     let block = peer.has("ipBlock");
     if block {
-        errors.extend(check_block(
-            &path.child("ipBlock"),
-            peer.at("ipBlock"),
-            existing,
-        ));
+        errors += check_block(&path.child("ipBlock"), peer.at("ipBlock"), existing);
         if count > 0 {
-            let detail = "may not specify both ipBlock and another peer";
-            errors.push(FieldError::forbidden(path, detail));
+            errors.forbidden(path, "may not specify both ipBlock and another peer");
         }
     } else if count == 0 {
-        errors.push(FieldError::required(path, "must specify a peer"));
+        errors.required(path, "must specify a peer");
     }
     errors
 }
@@ -178,18 +148,16 @@ fn check_peer(path: &Path, peer: &Value, existing: &[&str]) -> Errors {
 fn check_block(path: &Path, block: &Value, existing: &[&str]) -> Errors {
     let range = block.text("cidr");
     if range.is_empty() {
-        return vec![FieldError::required(&path.child("cidr"), "")];
+        return FieldError::required(&path.child("cidr"), "").into();
     }
     let mut errors = ip::check_cidr(&path.child("cidr"), range, existing);
     let Some(outer) = ip::parse_cidr(range) else {
         return errors;
     };
-    for (i, except) in block.texts("except").iter().enumerate() {
-        let path = path.child("except").index(i);
-        errors.extend(ip::check_cidr(&path, except, existing));
+    for (path, except) in indexed(&path.child("except"), &block.texts("except")) {
+        errors += ip::check_cidr(&path, except, existing);
         if ip::parse_cidr(except).is_some_and(|inner| !ip::is_strict_subset(inner, outer)) {
-            let detail = "must be a strict subset of `cidr`";
-            errors.push(FieldError::invalid(&path, *except, detail));
+            errors.invalid(&path, *except, "must be a strict subset of `cidr`");
         }
     }
     errors

@@ -1,4 +1,4 @@
-//! Service accounts of pods.
+//! Service accounts of pods (`plugin/pkg/admission/serviceaccount`).
 
 use machinery::meta;
 use serde_json::{Value, json};
@@ -18,21 +18,12 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// Annotation of mirror pods, which a kubelet runs from static manifests.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The service account a new pod needs.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
-    /// None.
-    Nothing,
-    /// The account of this name.
-    Account(String),
-}
-
-/// The service account a new pod needs, or why it is rejected.
-pub(crate) fn wants(pod: &Value) -> Result<Wants, String> {
+/// The name of the service account a new pod needs, if any, or why it is rejected.
+pub(crate) fn required_account(pod: &Value) -> Result<Option<String>, String> {
     let named = pod.text("spec.serviceAccountName");
     if pod.annotation(MIRROR).is_none() {
         let name = if named.is_empty() { DEFAULT } else { named };
-        return Ok(Wants::Account(name.to_owned()));
+        return Ok(Some(name.to_owned()));
     }
     let sources = projections(pod);
     let refused = if !named.is_empty() {
@@ -45,7 +36,7 @@ pub(crate) fn wants(pod: &Value) -> Result<Wants, String> {
     {
         "a mirror pod may not use ServiceAccountToken volume projections"
     } else {
-        return Ok(Wants::Nothing);
+        return Ok(None);
     };
     Err(refused.to_owned())
 }

@@ -1,9 +1,11 @@
-//! The `policy` group.
+//! The `policy` group (rules: `pkg/apis/policy/validation`).
 
 use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
+use crate::builtin::entry::Capability::{ConditionalUpdate, Generation, Status};
+use crate::builtin::entry::Cell::{Number, Of};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, set};
 use crate::builtin::{apps, check, labels, layout, print};
 use crate::kind::Part;
@@ -13,12 +15,7 @@ pub(crate) const ENTRIES: &[Entry] = &[DISRUPTION_BUDGET];
 
 const DISRUPTION_BUDGET: Entry = Entry {
     short_names: &["pdb"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        conditional_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, ConditionalUpdate],
     prepare_create: |budget, _| {
         let status = json!({
             "disruptionsAllowed": 0,
@@ -30,55 +27,38 @@ const DISRUPTION_BUDGET: Entry = Entry {
     },
     validate,
     validate_update: |new, _, part| match part {
-        Part::Status => apps::check_counters(
-            new.at("status"),
-            &[
-                "disruptionsAllowed",
-                "currentHealthy",
-                "desiredHealthy",
-                "expectedPods",
-            ],
-        ),
+        Part::Status => {
+            let counters = "disruptionsAllowed currentHealthy desiredHealthy expectedPods";
+            apps::check_counters(new.at("status"), counters)
+        }
         _ => validate(new),
     },
     columns: COLUMNS,
-    cells: |budget, now| {
-        let shown = |field: &str| match budget.at("spec").at(field) {
-            Value::Null => "N/A".into(),
-            value => Value::String(print::count_text(value)),
-        };
-        vec![
-            budget.name().into(),
-            shown("minAvailable"),
-            shown("maxUnavailable"),
-            print::number(budget, "status.disruptionsAllowed"),
-            print::age(budget, now),
-        ]
-    },
     ..Entry::new(
         "policy",
         "v1",
         "PodDisruptionBudget",
         "poddisruptionbudgets",
-        "poddisruptionbudget",
     )
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Min Available",
-        "string",
-        "Pods that have to stay available",
-    ),
-    column("Max Unavailable", "string", "Pods that may be unavailable"),
-    column(
-        "Allowed Disruptions",
-        "integer",
-        "Pods that may be disturbed now",
-    ),
+    column!("Min Available" string Of(|budget| amount(budget.at("spec.minAvailable")))
+        => "Pods that have to stay available"),
+    column!("Max Unavailable" string Of(|budget| amount(budget.at("spec.maxUnavailable")))
+        => "Pods that may be unavailable"),
+    column!("Allowed Disruptions" integer Number("status.disruptionsAllowed")
+        => "Pods that may be disrupted now"),
     AGE,
 ];
+
+fn amount(value: &Value) -> Value {
+    match value {
+        Value::Null => "N/A".into(),
+        value => print::count_text(value).into(),
+    }
+}
 
 fn validate(budget: &Value) -> Errors {
     let path = Path::new("spec");
@@ -95,18 +75,12 @@ fn validate(budget: &Value) -> Errors {
     }
     for field in ["minAvailable", "maxUnavailable"] {
         if spec.has(field) {
-            errors.extend(check::count_or_percent(&path.child(field), spec.at(field)));
-            errors.extend(check::at_most_all(&path.child(field), spec.at(field)));
+            errors += check::count_or_percent(&path.child(field), spec.at(field));
+            errors += check::at_most_all(&path.child(field), spec.at(field));
         }
     }
-    errors.extend(labels::check_selector(
-        &path.child("selector"),
-        spec.at("selector"),
-    ));
-    errors.extend(check::maybe_one_of(
-        &path.child("unhealthyPodEvictionPolicy"),
-        spec.maybe_text("unhealthyPodEvictionPolicy"),
-        &["AlwaysAllow", "IfHealthyBudget"],
-    ));
+    errors += labels::check_selector(&path.child("selector"), spec.at("selector"));
+    let accepted = ["AlwaysAllow", "IfHealthyBudget"];
+    errors += check::optional_choice(&path, spec, "unhealthyPodEvictionPolicy", &accepted);
     errors
 }

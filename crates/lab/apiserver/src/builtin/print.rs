@@ -1,8 +1,10 @@
 //! Cells that many tables share (`pkg/printers/internalversion`).
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use machinery::time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::builtin::labels;
 use crate::builtin::value::Read;
@@ -24,19 +26,6 @@ pub(crate) fn age(object: &Value, now: Timestamp) -> Value {
     since(object.at("metadata.creationTimestamp"), now).into()
 }
 
-/// The cells of kinds without a table of their own.
-pub(crate) fn name_and_creation(object: &Value, _: Timestamp) -> Vec<Value> {
-    vec![
-        object.name().into(),
-        object.text("metadata.creationTimestamp").into(),
-    ]
-}
-
-/// Name and age.
-pub(crate) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![object.name().into(), age(object, now)]
-}
-
 /// A text, or a placeholder for an empty one.
 pub(crate) fn or(text: &str, otherwise: &str) -> Value {
     if text.is_empty() {
@@ -46,22 +35,34 @@ pub(crate) fn or(text: &str, otherwise: &str) -> Value {
     }
 }
 
-/// An optional text, or a placeholder.
-pub(crate) fn maybe(text: Option<&str>, otherwise: &str) -> Value {
-    text.unwrap_or(otherwise).into()
+/// A text field of each item of a list.
+pub(crate) fn joined(items: &[Value], field: &str) -> Value {
+    let texts: Vec<&str> = items.iter().map(|item| item.text(field)).collect();
+    texts.join(",").into()
 }
 
-/// Names and images of containers.
-pub(crate) fn containers(containers: &[Value]) -> [Value; 2] {
-    let join = |field: &str| -> Value {
-        containers
-            .iter()
-            .map(|c| c.text(field))
-            .collect::<Vec<_>>()
-            .join(",")
-            .into()
+/// The name, marked if one of the annotations makes the class the default one.
+pub(crate) fn marked_default(class: &Value, annotations: &[&str]) -> Value {
+    let marks = |key: &&str| class.annotation(key) == Some("true");
+    let mark = if annotations.iter().any(marks) {
+        " (default)"
+    } else {
+        ""
     };
-    [join("name"), join("image")]
+    format!("{}{mark}", class.name()).into()
+}
+
+/// Addresses of a load balancer, sorted.
+pub(crate) fn load_balancer(object: &Value) -> Vec<&str> {
+    let ingress = object.items("status.loadBalancer.ingress").iter();
+    let addresses = ingress.map(|ingress| match ingress.text("ip") {
+        "" => ingress.text("hostname"),
+        address => address,
+    });
+    let mut addresses: Vec<&str> = addresses.filter(|address| !address.is_empty()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// A label selector, or `<none>`.
@@ -83,10 +84,10 @@ pub(crate) fn label_set(map: &Value) -> Value {
 }
 
 /// A list truncated to `max` entries, with the number of further ones.
-pub(crate) fn some_of(list: &[String], count: usize, max: usize, empty: &str) -> Value {
-    let shown = list.iter().take(max).cloned().collect::<Vec<_>>().join(",");
-    if count > max {
-        format!("{shown} + {} more...", count - max).into()
+pub(crate) fn some_of(list: &[impl Borrow<str>], max: usize, empty: &str) -> Value {
+    let shown = list[..list.len().min(max)].join(",");
+    if list.len() > max {
+        format!("{shown} + {} more...", list.len() - max).into()
     } else {
         or(&shown, empty)
     }
@@ -115,9 +116,4 @@ pub(crate) fn condition_is_true(conditions: &[Value], kind: &str) -> bool {
     conditions
         .iter()
         .any(|c| c.text("type") == kind && c.text("status") == "True")
-}
-
-/// A number, zero when absent.
-pub(crate) fn number(object: &Value, path: &str) -> Value {
-    json!(object.number(path))
 }

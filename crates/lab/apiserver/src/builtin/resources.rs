@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::builtin::check;
 use crate::builtin::entry::Errors;
-use crate::builtin::value::Read;
+use crate::builtin::value::{Read, indexed};
 
 /// Parses a quantity; an invalid one counts as zero, decoding has rejected it before.
 pub(crate) fn quantity(value: &Value) -> Quantity {
@@ -102,7 +102,7 @@ pub(crate) fn check_name(path: &Path, name: &str) -> Errors {
         && !is_quota_huge_page(name)
     {
         let detail = "must be a standard resource type or fully qualified";
-        errors.push(FieldError::invalid(path, name, detail));
+        errors.invalid(path, name, detail);
     }
     errors
 }
@@ -113,12 +113,10 @@ pub(crate) fn check_container_name(path: &Path, name: &str) -> Errors {
     if !name.contains('/') {
         let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name);
         if !standard {
-            let detail = "must be a standard resource for containers";
-            errors.push(FieldError::invalid(path, name, detail));
+            errors.invalid(path, name, "must be a standard resource for containers");
         }
     } else if !is_native(name) && !is_extended(name) {
-        let detail = "doesn't follow extended resource name standard";
-        errors.push(FieldError::invalid(path, name, detail));
+        errors.invalid(path, name, "doesn't follow extended resource name standard");
     }
     errors
 }
@@ -129,19 +127,14 @@ pub(crate) fn check_pod_level_name(path: &Path, name: &str) -> Errors {
     if !errors.is_empty() || matches!(name, "cpu" | "memory") || is_huge_page(name) {
         return errors;
     }
-    vec![FieldError::not_supported(
-        path,
-        name,
-        ["cpu", "hugepages-", "memory"],
-    )]
+    FieldError::not_supported(path, name, ["cpu", "hugepages-", "memory"]).into()
 }
 
 /// Errors in the name of a resource that a quota limits.
 pub(crate) fn check_quota_name(path: &Path, name: &str) -> Errors {
     let mut errors = check_name(path, name);
     if !name.contains('/') && !is_standard_quota(name) {
-        let detail = "must be a standard resource for quota";
-        errors.push(FieldError::invalid(path, name, detail));
+        errors.invalid(path, name, "must be a standard resource for quota");
     }
     errors
 }
@@ -156,18 +149,10 @@ pub(crate) fn check_amount(path: &Path, name: &str, value: &Value) -> Errors {
     let mut errors = Errors::new();
     let amount = quantity(value);
     if amount.sign() < 0 {
-        errors.push(FieldError::invalid(
-            path,
-            value.clone(),
-            check::NOT_NEGATIVE,
-        ));
+        errors.invalid(path, value.clone(), check::NOT_NEGATIVE);
     }
     if (COUNTED.contains(&name) || is_extended(name)) && !is_whole(&amount) {
-        errors.push(FieldError::invalid(
-            path,
-            value.clone(),
-            "must be an integer",
-        ));
+        errors.invalid(path, value.clone(), "must be an integer");
     }
     errors
 }
@@ -175,13 +160,9 @@ pub(crate) fn check_amount(path: &Path, name: &str, value: &Value) -> Errors {
 /// A quantity that has to be positive.
 pub(crate) fn check_positive(path: &Path, value: &Value) -> Errors {
     if quantity(value).sign() > 0 {
-        Vec::new()
+        Errors::new()
     } else {
-        vec![FieldError::invalid(
-            path,
-            value.clone(),
-            "must be greater than zero",
-        )]
+        FieldError::invalid(path, value.clone(), "must be greater than zero").into()
     }
 }
 
@@ -199,94 +180,86 @@ pub(crate) fn check_requirements(
     let mut huge_pages = false;
     for (name, value) in requirements.entries("limits") {
         let path = limits_path.key(name);
-        errors.extend(name_check(&path, name));
-        errors.extend(check_amount(&path, name, value));
-        errors.extend(check_huge_page(&path, name, value));
+        errors += name_check(&path, name);
+        errors += check_amount(&path, name, value);
+        errors += check_huge_page(&path, name, value);
         huge_pages |= is_huge_page(name);
         compute |= matches!(name, "cpu" | "memory");
     }
     for (name, value) in requirements.entries("requests") {
         let path = requests_path.key(name);
-        errors.extend(name_check(&path, name));
-        errors.extend(check_amount(&path, name, value));
+        errors += name_check(&path, name);
+        errors += check_amount(&path, name, value);
         match requirements.entry("limits", name) {
             Some(limit) => {
                 let order = quantity(value).cmp(&quantity(limit));
                 let limit = text(Some(limit));
                 if order != Ordering::Equal && !may_overcommit(name) {
                     let detail = format!("must be equal to {name} limit of {limit}");
-                    errors.push(FieldError::invalid(&requests_path, value.clone(), detail));
+                    errors.invalid(&requests_path, value.clone(), detail);
                 } else if order == Ordering::Greater {
                     let detail = format!("must be less than or equal to {name} limit of {limit}");
-                    errors.push(FieldError::invalid(&requests_path, value.clone(), detail));
+                    errors.invalid(&requests_path, value.clone(), detail);
                 }
             }
-            None if !may_overcommit(name) => errors.push(FieldError::required(
+            None if !may_overcommit(name) => errors.required(
                 &limits_path,
                 "Limit must be set for non overcommitable resources",
-            )),
+            ),
             None => {}
         }
-        errors.extend(check_huge_page(&path, name, value));
+        errors += check_huge_page(&path, name, value);
         huge_pages |= is_huge_page(name);
         compute |= matches!(name, "cpu" | "memory");
     }
     if huge_pages && !compute {
-        errors.push(FieldError::forbidden(
-            path,
-            "HugePages require cpu or memory",
-        ));
+        errors.forbidden(path, "HugePages require cpu or memory");
     }
-    errors.extend(check_claims(
-        &path.child("claims"),
-        requirements.items("claims"),
-        claims,
-    ));
+    errors += check_claims(&path.child("claims"), requirements.items("claims"), claims);
     errors
 }
 
 fn check_huge_page(path: &Path, name: &str, value: &Value) -> Errors {
     let Some(size) = name.strip_prefix("hugepages-") else {
-        return Vec::new();
+        return Errors::new();
     };
     let divisible = size.parse::<Quantity>().is_ok_and(|size| {
         let (page, amount) = (size.value(), quantity(value).value());
         page > 0 && amount % page == 0
     });
     if divisible {
-        return Vec::new();
+        return Errors::new();
     }
     let detail = format!(
         "{} is not positive integer multiple of {name}",
         text(Some(value))
     );
-    vec![FieldError::invalid(path, value.clone(), detail)]
+    FieldError::invalid(path, value.clone(), detail).into()
 }
 
 fn check_claims(path: &Path, claims: &[Value], known: &[&str]) -> Errors {
     let mut errors = Errors::new();
     let mut seen: Vec<String> = Vec::new();
-    for (i, claim) in claims.iter().enumerate() {
-        let path = path.index(i);
+    for (path, claim) in indexed(path, claims) {
         let (name, request) = (claim.text("name"), claim.text("request"));
         if name.is_empty() {
-            errors.push(FieldError::required(&path, ""));
+            errors.required(&path, "");
             continue;
         }
         if seen.iter().any(|key| key == name) {
-            errors.push(FieldError::duplicate(&path, name));
+            errors.duplicate(&path, name);
         } else {
             let mut key = name.to_owned();
             if !request.is_empty() {
-                errors.extend(check::label(&path.child("request"), request));
+                errors += check::label(&path.child("request"), request);
                 key = format!("{name}/{request}");
             }
             if seen.contains(&key) {
-                errors.push(FieldError::duplicate(&path, key.as_str()));
+                errors.duplicate(&path, key.as_str());
             } else if request.is_empty() {
                 let prefix = format!("{name}/");
                 let parts = seen.iter().filter(|key| key.starts_with(&prefix)).count();
-                errors.extend((0..parts).map(|_| FieldError::duplicate(&path, name)));
+                errors += (0..parts).map(|_| FieldError::duplicate(&path, name));
             }
             seen.push(key);
         }

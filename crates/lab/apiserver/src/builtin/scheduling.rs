@@ -1,11 +1,13 @@
-//! The `scheduling.k8s.io` group.
+//! The `scheduling.k8s.io` group (rules: `pkg/apis/scheduling/validation`).
 
-use machinery::field::{FieldError, Path};
-use serde_json::{Value, json};
+use machinery::field::Path;
+use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
+use crate::builtin::check;
+use crate::builtin::entry::Capability::Generation;
+use crate::builtin::entry::Cell::{Flag, Number, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill};
-use crate::builtin::{check, print};
 
 /// All kinds of the group.
 pub(crate) const ENTRIES: &[Entry] = &[PRIORITY_CLASS];
@@ -13,63 +15,39 @@ pub(crate) const ENTRIES: &[Entry] = &[PRIORITY_CLASS];
 const PRIORITY_CLASS: Entry = Entry {
     short_names: &["pc"],
     namespaced: false,
-    capabilities: Capabilities {
-        generation: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation],
     default: |class| {
         fill(class, "value", 0);
         fill(class, "preemptionPolicy", "PreemptLowerPriority");
     },
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     // No permitted change starts a new generation.
     new_generation: |_, _| false,
     validate,
     validate_update: |new, old, _| {
         let mut errors = Errors::new();
         if new.number("value") != old.number("value") {
-            let detail = "may not be changed in an update.";
-            errors.push(FieldError::forbidden(&Path::new("value"), detail));
+            errors.forbidden(&Path::new("value"), "may not be changed in an update.");
         }
-        let path = Path::new("preemptionPolicy");
-        let (policy, was) = (new.at("preemptionPolicy"), old.at("preemptionPolicy"));
-        errors.extend(check::immutable(&path, policy, was));
+        errors += check::unchanged(new, old, "preemptionPolicy");
         errors
     },
     columns: COLUMNS,
-    cells: |class, now| {
-        vec![
-            class.name().into(),
-            json!(class.number("value")),
-            json!(class.is_true("globalDefault")),
-            print::age(class, now),
-            class.text("preemptionPolicy").into(),
-        ]
-    },
     ..Entry::new(
         "scheduling.k8s.io",
         "v1",
         "PriorityClass",
         "priorityclasses",
-        "priorityclass",
     )
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Value", "integer", "The priority pods get"),
-    column(
-        "Global-Default",
-        "boolean",
-        "Whether pods without a class get this one",
-    ),
+    column!("Value" integer Number("value") => "The priority pods get"),
+    column!("Global-Default" boolean Flag("globalDefault")
+        => "Whether pods without a class get this one"),
     AGE,
-    column(
-        "PreemptionPolicy",
-        "string",
-        "Whether pods may push others away",
-    ),
+    column!("PreemptionPolicy" string Text("preemptionPolicy")
+        => "Whether pods may preempt others"),
 ];
 
 /// The highest priority of user-defined classes; higher ones are reserved for the system.
@@ -100,19 +78,14 @@ fn validate(class: &Value) -> Errors {
                 "priority class names with 'system-' prefix are reserved for system use only. \
                  error: {why}"
             );
-            errors.push(FieldError::forbidden(&check::path("metadata.name"), detail));
+            errors.forbidden(&Path::new("metadata.name"), detail);
         }
     } else if value > HIGHEST_USER_PRIORITY {
         let detail =
             format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
-        errors.push(FieldError::forbidden(&Path::new("value"), detail));
+        errors.forbidden(&Path::new("value"), detail);
     }
-    if let Some(policy) = class.maybe_text("preemptionPolicy") {
-        errors.extend(check::one_of(
-            &Path::new("preemptionPolicy"),
-            policy,
-            &["PreemptLowerPriority", "Never"],
-        ));
-    }
+    let form = check::preemption_policy;
+    errors += check::absent_or(&Path::root(), class, "preemptionPolicy", form);
     errors
 }

@@ -4,6 +4,7 @@
 //! with [`Read::entry`]. Missing fields read as Go's zero value, which the implemented rules were
 //! written against.
 
+use machinery::field::Path;
 use serde_json::{Map, Value};
 
 static NULL: Value = Value::Null;
@@ -24,8 +25,12 @@ pub(crate) trait Read {
     fn is_true(&self, path: &str) -> bool;
     /// A list, empty when absent.
     fn items(&self, path: &str) -> &[Value];
+    /// The items of a list at `field`, each with its path below `path`.
+    fn each(&self, path: &Path, field: &str) -> impl Iterator<Item = (Path, &Value)>;
     /// The strings of a list.
     fn texts(&self, path: &str) -> Vec<&str>;
+    /// The same, owned.
+    fn strings(&self, path: &str) -> Vec<String>;
     /// A map, if there is one.
     fn map(&self, path: &str) -> Option<&Map<String, Value>>;
     /// The entries of a map, in key order.
@@ -81,8 +86,16 @@ impl Read for Value {
             .unwrap_or_default()
     }
 
+    fn each(&self, path: &Path, field: &str) -> impl Iterator<Item = (Path, &Self)> {
+        indexed(&path.child(field), self.items(field))
+    }
+
     fn texts(&self, path: &str) -> Vec<&str> {
         self.items(path).iter().filter_map(Self::as_str).collect()
+    }
+
+    fn strings(&self, path: &str) -> Vec<String> {
+        self.texts(path).into_iter().map(str::to_owned).collect()
     }
 
     fn map(&self, path: &str) -> Option<&Map<String, Value>> {
@@ -121,6 +134,16 @@ impl Read for Value {
     fn name(&self) -> &str {
         self.text("metadata.name")
     }
+}
+
+/// The items of a list, each with its path.
+pub(crate) fn indexed<'a, T>(
+    path: &Path,
+    items: &'a [T],
+) -> impl Iterator<Item = (Path, &'a T)> + use<'a, T> {
+    let path = path.clone();
+    let items = items.iter().enumerate();
+    items.map(move |(i, item)| (path.index(i), item))
 }
 
 /// The value at a path, if it is present.

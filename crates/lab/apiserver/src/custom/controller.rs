@@ -258,7 +258,7 @@ async fn finalize(
                     namespace,
                     name,
                     &DeleteOptions::default(),
-                    Requested::Nobody,
+                    Requested::Internally,
                 )
                 .await
                 {

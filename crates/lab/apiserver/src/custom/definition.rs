@@ -71,17 +71,20 @@ impl Strategy for DefinitionStrategy {
 
     fn validate_create(&self, object: &Value) -> Findings {
         Findings {
-            errors: crd::validate_crd(object, &checks()),
+            errors: crd::validate_crd(object, &checks()).into(),
             warnings: crd::crd_warnings(object, None),
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, part: Part<'_>) -> Findings {
         if part == Part::Status {
-            return crd::validate_crd_status_update(new).into();
+            return Findings {
+                errors: crd::validate_crd_status_update(new).into(),
+                ..Findings::default()
+            };
         }
         Findings {
-            errors: crd::validate_crd_update(new, old, &checks()),
+            errors: crd::validate_crd_update(new, old, &checks()).into(),
             warnings: crd::crd_warnings(new, Some(old)),
         }
     }

@@ -15,6 +15,7 @@ use machinery::table::{Column, PrinterColumn};
 use serde_json::{Map, Value};
 
 use super::scale;
+use crate::errors::Errors;
 use crate::kind::{Decoded, Findings, Part, ScalePaths, Strategy, WriteContext};
 
 /// One version of a CRD.
@@ -34,7 +35,7 @@ pub(crate) struct CustomStrategy {
 impl CustomStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>, part: Part<'_>) -> Findings {
         let root = Path::root();
-        let mut errors = match (part, old) {
+        let mut errors = Errors::from(match (part, old) {
             (Part::Status, _) => match new.get("status") {
                 Some(new_status) => {
                     let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
@@ -44,35 +45,27 @@ impl CustomStrategy {
             },
             (_, Some(old)) => self.schema.validate_update(new, old, &root),
             (_, None) => self.schema.validate(new, &root),
-        };
+        });
         if let Some(paths) = &self.scale {
-            errors.extend(scale::check(paths, new, part));
+            errors += scale::check(paths, new, part);
         }
         let structural = self.schema.schema();
-        errors.extend(schema::check_embedded(
-            new,
-            structural,
-            &root,
-            false,
-            &check_embedded_meta,
-        ));
-        errors.extend(match old {
+        errors += schema::check_embedded(new, structural, &root, false, &check_embedded_meta);
+        errors += match old {
             Some(old) => schema::check_lists_update(new, old, structural, &root),
             None => schema::check_lists(new, structural, &root),
-        });
-        if !self.rules.has_rules() {
-            return errors.into();
+        };
+        let mut warnings = Vec::new();
+        if self.rules.has_rules() {
+            if let Some(blocked) = schema::rules_blocked(&errors) {
+                errors.push(blocked);
+            } else {
+                let found = self.rules.validate(&root, new, old);
+                errors += found.errors;
+                warnings = found.warnings;
+            }
         }
-        if let Some(blocked) = schema::rules_blocked(&errors) {
-            errors.push(blocked);
-            return errors.into();
-        }
-        let found = self.rules.validate(&root, new, old);
-        errors.extend(found.errors);
-        Findings {
-            errors,
-            warnings: found.warnings,
-        }
+        Findings { errors, warnings }
     }
 }
 

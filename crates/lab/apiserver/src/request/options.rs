@@ -1,10 +1,13 @@
 //! Query parameters and option objects, with their validation
 //! (`apimachinery/pkg/apis/meta/{v1,internalversion}/validation`).
 
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use machinery::json::go_quote;
 use machinery::status::Status;
 use serde_json::Value;
+
+use crate::builtin::value::Read as _;
+use crate::errors::Errors;
 
 /// The query of a request, decoded.
 #[derive(Debug, Clone, Default)]
@@ -128,82 +131,57 @@ impl ListOptions {
 
     fn checked(mut self, version_match: &str) -> Result<Self, Status> {
         let path = Path::new("resourceVersionMatch");
-        let mut errors = Vec::new();
+        let mut errors = Errors::new();
         let parsed = match version_match {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
             _ => None,
         };
+        let continued = !self.continue_token.is_empty();
+        let not_with_continue = "resourceVersionMatch is forbidden when continue is provided";
         if self.watch {
             match self.send_initial_events {
-                None if !version_match.is_empty() => errors.push(FieldError::forbidden(
+                None if !version_match.is_empty() => errors.forbidden(
                     &path,
                     "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                )),
+                ),
                 Some(_) if version_match != "NotOlderThan" => {
-                    errors.push(FieldError::forbidden(
-                        &path,
-                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                    ));
+                    let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                    errors.forbidden(&path, why);
                     if !version_match.is_empty() {
-                        errors.push(FieldError::not_supported(
-                            &path,
-                            version_match,
-                            ["NotOlderThan"],
-                        ));
+                        errors.not_supported(&path, version_match, ["NotOlderThan"]);
                     }
                 }
                 _ => {}
             }
-            if self.send_initial_events.is_some() && !self.continue_token.is_empty() {
-                errors.push(FieldError::forbidden(
-                    &path,
-                    "resourceVersionMatch is forbidden when continue is provided",
-                ));
+            if self.send_initial_events.is_some() && continued {
+                errors.forbidden(&path, not_with_continue);
             }
         } else {
             if !version_match.is_empty() {
                 if self.resource_version.is_empty() {
-                    errors.push(FieldError::forbidden(
-                        &path,
-                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                    ));
+                    let why =
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                    errors.forbidden(&path, why);
                 }
-                if !self.continue_token.is_empty() {
-                    errors.push(FieldError::forbidden(
-                        &path,
-                        "resourceVersionMatch is forbidden when continue is provided",
-                    ));
+                if continued {
+                    errors.forbidden(&path, not_with_continue);
                 }
                 if parsed.is_none() {
-                    errors.push(FieldError::not_supported(
-                        &path,
-                        version_match,
-                        ["Exact", "NotOlderThan", ""],
-                    ));
+                    errors.not_supported(&path, version_match, ["Exact", "NotOlderThan", ""]);
                 }
                 if parsed == Some(VersionMatch::Exact) && self.resource_version == "0" {
-                    errors.push(FieldError::forbidden(
-                        &path,
-                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                    ));
+                    let why =
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                    errors.forbidden(&path, why);
                 }
             }
             if self.send_initial_events.is_some() {
-                errors.push(FieldError::forbidden(
-                    &Path::new("sendInitialEvents"),
-                    "sendInitialEvents is forbidden for list",
-                ));
+                let path = Path::new("sendInitialEvents");
+                errors.forbidden(&path, "sendInitialEvents is forbidden for list");
             }
         }
-        if !errors.is_empty() {
-            return Err(Status::invalid_as(
-                "meta.k8s.io",
-                "ListOptions",
-                "",
-                &errors,
-            ));
-        }
+        errors.reject("meta.k8s.io", "ListOptions", "")?;
         self.version_match = parsed;
         Ok(self)
     }
@@ -260,45 +238,35 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     /// Reads and checks the query of a write.
     pub(crate) fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::new();
         let force = query.optional_flag("force");
         let manager = query.text("fieldManager");
         if kind == WriteKind::Apply {
             if manager.is_empty() {
-                errors.push(FieldError::required(
-                    &Path::new("fieldManager"),
-                    "is required for apply patch",
-                ));
+                errors.required(&Path::new("fieldManager"), "is required for apply patch");
             }
         } else if kind == WriteKind::Patch && force.is_some() {
-            errors.push(FieldError::forbidden(
+            errors.forbidden(
                 &Path::new("force"),
                 "may not be specified for non-apply patch",
-            ));
+            );
         }
-        errors.extend(machinery::apply::validate_field_manager(manager));
+        errors += machinery::apply::validate_field_manager(manager);
         let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                errors.push(FieldError::not_supported(
+                errors.not_supported(
                     &Path::new("fieldValidation"),
                     other,
                     ["", "Ignore", "Strict", "Warn"],
-                ));
+                );
                 FieldValidation::Warn
             }
         };
-        if !errors.is_empty() {
-            return Err(Status::invalid_as(
-                "meta.k8s.io",
-                kind.options_kind(),
-                "",
-                &errors,
-            ));
-        }
+        errors.reject("meta.k8s.io", kind.options_kind(), "")?;
         Ok(Self {
             dry_run,
             field_manager: manager.to_owned(),
@@ -309,14 +277,9 @@ impl WriteOptions {
 }
 
 /// Parses `dryRun`; only `All` is valid.
-fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
+fn check_dry_run(values: &[String], errors: &mut Errors) -> bool {
     if values.iter().any(|value| value != "All") || values.len() > 1 {
-        let shown = Value::from(values.to_vec());
-        errors.push(FieldError::not_supported(
-            &Path::new("dryRun"),
-            shown,
-            ["All"],
-        ));
+        errors.not_supported(&Path::new("dryRun"), Value::from(values.to_vec()), ["All"]);
     }
     !values.is_empty()
 }
@@ -381,23 +344,14 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// Parses options from the body, or from the query when there is no body.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::new();
         let (policy, dry_run, mut options) = if let Some(body) = body {
             let text = |path: &str| {
                 body.pointer(path)
                     .and_then(Value::as_str)
                     .map(str::to_owned)
             };
-            let dry_run: Vec<String> = body
-                .get("dryRun")
-                .and_then(Value::as_array)
-                .map(|list| {
-                    list.iter()
-                        .filter_map(Value::as_str)
-                        .map(str::to_owned)
-                        .collect()
-                })
-                .unwrap_or_default();
+            let dry_run = body.strings("dryRun");
             let options = Self {
                 grace_period_seconds: body_integer(body, "gracePeriodSeconds")?,
                 preconditions: Preconditions {
@@ -418,11 +372,11 @@ impl DeleteOptions {
             (policy, query.all("dryRun"), options)
         };
         if policy.is_some() && options.orphan_dependents.is_some() {
-            errors.push(FieldError::invalid(
+            errors.invalid(
                 &Path::new("propagationPolicy"),
                 policy.as_deref().unwrap_or_default(),
                 "orphanDependents and deletionPropagation cannot be both set",
-            ));
+            );
         }
         options.propagation = match policy.as_deref() {
             None => None,
@@ -430,23 +384,16 @@ impl DeleteOptions {
             Some("Background") => Some(Propagation::Background),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                errors.push(FieldError::not_supported(
+                errors.not_supported(
                     &Path::new("propagationPolicy"),
                     other,
                     ["Foreground", "Background", "Orphan", "nil"],
-                ));
+                );
                 None
             }
         };
         options.dry_run = check_dry_run(&dry_run, &mut errors);
-        if !errors.is_empty() {
-            return Err(Status::invalid_as(
-                "meta.k8s.io",
-                "DeleteOptions",
-                "",
-                &errors,
-            ));
-        }
+        errors.reject("meta.k8s.io", "DeleteOptions", "")?;
         Ok(options)
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn apply(
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }
-    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).asked();
+    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).requested();
     let change = |live: &Value| {
         let mut object = merged(Some(live))?;
         match_namespace(resource, namespace, &mut object)?;

@@ -25,6 +25,24 @@ pub(crate) struct Content {
     pub(crate) bytes: Bytes,
 }
 
+impl Content {
+    /// The document in the body, of any type; `unreadable` makes an error of the parser's.
+    pub(crate) fn document(&self, unreadable: impl Fn(String) -> Status) -> Result<Value, Status> {
+        match self.media_type.as_str() {
+            JSON => match json::decode(&self.bytes) {
+                Ok(decoded) => Ok(decoded.value),
+                Err(error) => Err(unreadable(error.to_string())),
+            },
+            YAML => match json::decode_yaml(&self.bytes) {
+                Ok(decoded) => Ok(decoded.value),
+                Err(error) => Err(unreadable(error.to_string())),
+            },
+            PROTOBUF => types::decode_protobuf(&self.bytes, None).map_err(unreadable),
+            _ => Err(Status::unsupported_media_type(&OBJECT_BODIES)),
+        }
+    }
+}
+
 /// How much of a body over the limit is read and dropped, so that a client that writes first and
 /// reads afterwards gets the response.
 const DRAIN_LIMIT: usize = 64 * 1024 * 1024;

@@ -17,6 +17,7 @@ use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::Form;
 use crate::server::State;
+use crate::store::Entry;
 
 /// A request on its way through the server.
 pub(crate) struct Context {
@@ -82,6 +83,17 @@ impl Context {
                 Duration::from_mins(1),
             )
         }
+    }
+
+    /// The stored object of a name; the error is the 404.
+    pub(crate) fn entry(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Entry>, Status> {
+        let entry = self.state.store.get(&resource.key(namespace, name));
+        entry.ok_or_else(|| resource.not_found(name))
     }
 
     /// Authorizes the request; the error is its 403.

@@ -17,7 +17,6 @@ use super::selection::Selection;
 use super::update::has_own_finalizers;
 use crate::admission::{self, Attributes, Operation, Options, Target};
 use crate::kind::Grace;
-use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
 use crate::request::{DeleteOptions, ListOptions, Preconditions, Propagation};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
@@ -50,8 +49,8 @@ pub(crate) async fn delete(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let options = read_options(context, content)?;
-    let asked = Requested::For(name);
-    match delete_object(context, resource, namespace, name, &options, asked).await? {
+    let requested = Requested::For(name);
+    match delete_object(context, resource, namespace, name, &options, requested).await? {
         Deletion::Pending(object) => object_response(context, resource, StatusCode::OK, object),
         Deletion::Done(object) if resource.info.delete_returns_object => {
             object_response(context, resource, StatusCode::OK, object)
@@ -89,8 +88,8 @@ pub(crate) async fn delete_collection(
             meta::name(&object).to_owned(),
         );
         // A collection request has no name.
-        let asked = Requested::For("");
-        match delete_object(context, resource, &namespace, &name, &options, asked).await {
+        let requested = Requested::For("");
+        match delete_object(context, resource, &namespace, &name, &options, requested).await {
             Ok(_) => items.push(object),
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
@@ -133,20 +132,7 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
             "couldn't get version/kind; json parse error: {why}"
         ))
     };
-    let body = match content.media_type.as_str() {
-        JSON => {
-            json::decode(&content.bytes)
-                .map_err(|error| unreadable(error.to_string()))?
-                .value
-        }
-        YAML => {
-            json::decode_yaml(&content.bytes)
-                .map_err(|error| unreadable(error.to_string()))?
-                .value
-        }
-        PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
-        _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
-    };
+    let body = content.document(unreadable)?;
     let kind = meta::kind(&body);
     if !matches!(kind, "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(
@@ -165,7 +151,7 @@ pub(crate) enum Requested<'a> {
     /// Requested under this name, so admission applies.
     For(&'a str),
     /// Implied by another operation.
-    Nobody,
+    Internally,
 }
 
 /// Deletes one object as far as its grace period and finalizers allow.
@@ -175,7 +161,7 @@ pub(crate) async fn delete_object(
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
-    asked: Requested<'_>,
+    requested: Requested<'_>,
 ) -> Result<Deletion, Status> {
     let state = &context.state;
     let key = resource.key(namespace, name);
@@ -190,9 +176,9 @@ pub(crate) async fn delete_object(
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
-        if let (Requested::For(asked), false) = (asked, matches!(step, Step::Wait)) {
+        if let (Requested::For(name), false) = (requested, matches!(step, DeletionStep::Wait)) {
             let grace = match step {
-                Step::Grace { seconds, .. } => Some(seconds),
+                DeletionStep::Grace { seconds, .. } => Some(seconds),
                 _ => None,
             };
             let attributes = Attributes {
@@ -200,7 +186,7 @@ pub(crate) async fn delete_object(
                 target: Target::object(resource, ""),
                 operation: Operation::Delete,
                 namespace,
-                name: asked,
+                name,
                 options: Options::Delete(options, grace),
                 dry_run: options.dry_run,
             };
@@ -214,8 +200,8 @@ pub(crate) async fn delete_object(
             !meta::finalizers(&object).is_empty() || has_own_finalizers(resource, &object);
         let expect = Expect::Revision(entry.mod_revision);
         match step {
-            Step::Wait => return Ok(Deletion::Pending(live)),
-            Step::Remove if !has_finalizers => {
+            DeletionStep::Wait => return Ok(Deletion::Pending(live)),
+            DeletionStep::Remove if !has_finalizers => {
                 if options.dry_run {
                     return Ok(Deletion::Done(live));
                 }
@@ -225,8 +211,8 @@ pub(crate) async fn delete_object(
                     Err(Refused::Failed(status)) => return Err(*status),
                 }
             }
-            Step::Remove => mark_deleting(&mut object, context),
-            Step::Grace { seconds, ends } => {
+            DeletionStep::Remove => mark_deleting(&mut object, context),
+            DeletionStep::Grace { seconds, ends } => {
                 if !meta::is_deleting(&live) {
                     bump_generation(&mut object);
                 }
@@ -246,7 +232,7 @@ pub(crate) async fn delete_object(
             Err(Refused::Failed(status)) => return Err(*status),
         };
         // A grace period of zero is recorded once, for watchers, and is then over.
-        if has_finalizers || !matches!(step, Step::Grace { seconds: 0, .. }) {
+        if has_finalizers || !matches!(step, DeletionStep::Grace { seconds: 0, .. }) {
             return Ok(Deletion::Pending(stored));
         }
     }
@@ -264,8 +250,8 @@ async fn delete_damaged(
     entry: &Entry,
     options: &DeleteOptions,
 ) -> Result<Deletion, Status> {
-    let mut husk = resource.husk(entry);
-    let name = meta::name(&husk).to_owned();
+    let mut placeholder = resource.placeholder(entry);
+    let name = meta::name(&placeholder).to_owned();
     let conflict = |why: &str| {
         let gvk = &resource.info.gvk;
         Status::conflict(&GroupResource::new(&gvk.group, &gvk.kind), &name, why)
@@ -286,9 +272,9 @@ async fn delete_damaged(
              ({revision}). The object might have been modified"
         )));
     }
-    meta::set_resource_version(&mut husk, &revision);
+    meta::set_resource_version(&mut placeholder, &revision);
     if options.dry_run {
-        return Ok(Deletion::Done(husk));
+        return Ok(Deletion::Done(placeholder));
     }
     tracing::warn!(
         key = &*entry.key,
@@ -297,10 +283,10 @@ async fn delete_damaged(
     );
     match context
         .state
-        .remove_object(resource, entry, husk.clone())
+        .remove_object(resource, entry, placeholder.clone())
         .await
     {
-        Ok(()) => Ok(Deletion::Done(husk)),
+        Ok(()) => Ok(Deletion::Done(placeholder)),
         // Only another delete writes a damaged object.
         Err(Refused::Race(_)) => Err(resource.not_found(&name)),
         Err(Refused::Failed(status)) => Err(*status),
@@ -309,7 +295,7 @@ async fn delete_damaged(
 
 /// The next step of a delete.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum DeletionStep {
     /// Only finalizers can block it.
     Remove,
     /// It is being deleted already, and the new grace period is not shorter.
@@ -319,20 +305,25 @@ enum Step {
 }
 
 /// `rest.BeforeDelete`.
-fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Timestamp) -> Step {
+fn next_step(
+    resource: &Resource,
+    live: &Value,
+    requested: Option<i64>,
+    now: Timestamp,
+) -> DeletionStep {
     // Negative values mean one second.
     let requested = requested.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let Grace::Seconds(seconds) = resource.strategy.grace(live, requested) else {
-        return Step::Remove;
+        return DeletionStep::Remove;
     };
     if !meta::is_deleting(live) {
-        return Step::Grace {
+        return DeletionStep::Grace {
             seconds,
             ends: after(now, seconds),
         };
     }
     let running = match meta::deletion_grace_period_seconds(live) {
-        None | Some(0) => return Step::Remove,
+        None | Some(0) => return DeletionStep::Remove,
         Some(running) => running,
     };
     match requested {
@@ -342,19 +333,19 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
                 .unwrap_or(now);
             let end = after(end, shorter.saturating_sub(running));
             if end >= now {
-                Step::Grace {
+                DeletionStep::Grace {
                     seconds: shorter,
                     ends: end,
                 }
             } else {
                 // The grace period is over, but its kubelet has not been notified yet.
-                Step::Grace {
+                DeletionStep::Grace {
                     seconds: shorter.min(1),
                     ends: now,
                 }
             }
         }
-        _ => Step::Wait,
+        _ => DeletionStep::Wait,
     }
 }
 

@@ -25,10 +25,6 @@ pub(crate) async fn get(
         Status::plain_500(message)
     })?;
     wait_for_version(context, version).await?;
-    let entry = context
-        .state
-        .store
-        .get(&resource.key(namespace, name))
-        .ok_or_else(|| resource.not_found(name))?;
+    let entry = context.entry(resource, namespace, name)?;
     stored_response(context, resource, &entry)
 }

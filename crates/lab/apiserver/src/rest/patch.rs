@@ -48,7 +48,7 @@ pub(crate) async fn patch(
     let strict = options.field_validation != FieldValidation::Ignore;
     let edit = Edit::read(content, strict).map_err(|error| error.status())?;
     let ownership = Ownership::new(context, resource, &options.field_manager, part);
-    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).asked();
+    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).requested();
     let change = |live: &Value| {
         let mut object = edited(context, resource, live, &edit, options.field_validation)?;
         resource.strategy.default(&mut object);

@@ -15,7 +15,6 @@ use machinery::json;
 use machinery::jsonpath::SimplePath;
 use machinery::meta;
 use machinery::patch::{JsonPatch, decode_merge_patch, merge_patch};
-use machinery::selector::LabelSelector;
 use machinery::status::Status;
 use machinery::table::{Column, IncludeObject, Row, Table};
 use machinery::time::age;
@@ -26,8 +25,9 @@ use super::context::Context;
 use super::patch::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
 use super::represent::{include_object, respond_shaped, set_version};
 use super::update::{Changed, Lens, UpdateJob, update_object};
+use crate::builtin::labels;
 use crate::kind::{Part, ScalePaths};
-use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, Shape, YAML};
+use crate::negotiate::{Representation, Shape};
 use crate::request::{Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
@@ -47,11 +47,7 @@ pub(crate) async fn scale(
 ) -> Result<Response<Body>, Status> {
     // Before the write: an unsupported representation must not lead to one.
     let representation = context.representation(resource)?;
-    let entry = context
-        .state
-        .store
-        .get(&resource.key(namespace, name))
-        .ok_or_else(|| resource.not_found(name))?;
+    let entry = context.entry(resource, namespace, name)?;
     let live = resource.read(&entry)?;
     if context.info.verb == Verb::Get {
         let scale = scale_of(resource, paths, &live);
@@ -74,7 +70,7 @@ pub(crate) async fn scale(
     let part = Part::Other("scale");
     let job = UpdateJob {
         lens: Some(&write),
-        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).asked()
+        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).requested()
     };
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
@@ -269,22 +265,11 @@ impl ScaleWrite<'_> {
     }
 
     fn put_scale(&self) -> Result<Value, Status> {
-        let bytes = &self.content.bytes;
-        let unreadable = |why: String| {
+        self.content.document(|why| {
             Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type Scale): {why}"
             ))
-        };
-        match self.content.media_type.as_str() {
-            JSON => json::decode(bytes)
-                .map(|d| d.value)
-                .map_err(|error| unreadable(error.to_string())),
-            YAML => json::decode_yaml(bytes)
-                .map(|d| d.value)
-                .map_err(|error| unreadable(error.to_string())),
-            PROTOBUF => types::decode_protobuf(bytes, None).map_err(unreadable),
-            _ => Err(Status::unsupported_media_type(&OBJECT_BODIES)),
-        }
+        })
     }
 }
 
@@ -346,15 +331,12 @@ fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
 }
 
 fn selector_text(resource: &Resource, selector: &Value) -> String {
-    if resource.info.gvk.kind == "ReplicationController" {
-        // The only kind whose selector is a plain map.
-        return LabelSelector::from_label_selector_object(&json!({"matchLabels": selector}))
-            .map(|selector| selector.to_string())
-            .unwrap_or_default();
-    }
-    LabelSelector::from_label_selector_object(selector)
-        .map(|selector| selector.to_string())
-        .unwrap_or_default()
+    // The only kind whose selector is a plain map.
+    let selector = match resource.info.gvk.kind.as_str() {
+        "ReplicationController" => json!({"matchLabels": selector}),
+        _ => selector.clone(),
+    };
+    labels::format(&selector).unwrap_or_default()
 }
 
 fn checked_replicas(resource: &Resource, scale: &Value) -> Result<i64, Status> {

@@ -73,7 +73,7 @@ pub(crate) struct UpdateJob<'a> {
     pub(crate) uid_is_precondition: bool,
     /// Whether a client requested it, so admission applies; otherwise it is part of another
     /// operation.
-    pub(crate) asked: bool,
+    pub(crate) requested: bool,
     /// The view to change, if it is not the object itself.
     pub(crate) lens: Option<&'a dyn Lens>,
 }
@@ -94,15 +94,15 @@ impl<'a> UpdateJob<'a> {
             part,
             dry_run,
             uid_is_precondition: false,
-            asked: false,
+            requested: false,
             lens: None,
         }
     }
 
     /// The same, requested by a client.
-    pub(crate) fn asked(self) -> Self {
+    pub(crate) fn requested(self) -> Self {
         Self {
-            asked: true,
+            requested: true,
             ..self
         }
     }
@@ -201,7 +201,7 @@ pub(crate) async fn put(
     }
     let job = UpdateJob {
         uid_is_precondition: true,
-        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).asked()
+        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).requested()
     };
     let change = |live: &Value| {
         let mut object = given.clone();
@@ -246,7 +246,7 @@ pub(crate) async fn update_object(
         let unconditional = meta::resource_version(&changed).is_empty()
             || meta::resource_version(&changed) == meta::resource_version(&live);
         let (new, _reserved) = checked(context, job, &live, changed)?;
-        if job.asked {
+        if job.requested {
             let old = job.shown(&live);
             admission::validate(&job.attributes(context), &job.shown(&new), Some(&old)).await?;
         }
@@ -271,7 +271,7 @@ async fn admitted(
     mut changed: Value,
 ) -> Result<Value, Status> {
     check_uid(job, key, live, &changed)?;
-    if job.asked {
+    if job.requested {
         if job.lens.is_none() {
             dedup_owners(context, &mut changed, false);
         }
@@ -298,7 +298,7 @@ fn checked<'a>(
     check_version(job, live, &new)?;
     meta::set_resource_version(&mut new, meta::resource_version(live));
     keep_system_fields(&mut new, live);
-    dedup_owners(context, &mut new, job.asked);
+    dedup_owners(context, &mut new, job.requested);
     resource
         .strategy
         .prepare_update(&mut new, live, job.part, context.write_context());

@@ -40,7 +40,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// State of a watch after its request.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is one thing that has happened or was asked for"
+    reason = "independent options and states of one watch"
 )]
 struct Watcher {
     resource: Arc<Resource>,

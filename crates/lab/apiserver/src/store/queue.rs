@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 /// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    room: Semaphore,
+    capacity: Semaphore,
     inner: Mutex<Inner<T>>,
     filled: Condvar,
 }
@@ -34,7 +34,7 @@ pub(super) enum Taken {
 impl<T> Queue<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            room: Semaphore::new(capacity.clamp(1, Semaphore::MAX_PERMITS)),
+            capacity: Semaphore::new(capacity.clamp(1, Semaphore::MAX_PERMITS)),
             inner: Mutex::new(Inner {
                 items: VecDeque::new(),
                 closed: false,
@@ -45,7 +45,7 @@ impl<T> Queue<T> {
 
     /// Adds an item, waiting for capacity; returns it when the queue is closed.
     pub(super) async fn push(&self, item: T) -> Result<(), T> {
-        let Ok(permit) = self.room.acquire().await else {
+        let Ok(permit) = self.capacity.acquire().await else {
             return Err(item);
         };
         let mut inner = self.inner.lock();
@@ -63,7 +63,7 @@ impl<T> Queue<T> {
     /// Rejects new items; queued ones are still taken.
     pub(super) fn close(&self) {
         self.inner.lock().closed = true;
-        self.room.close();
+        self.capacity.close();
         self.filled.notify_all();
     }
 
@@ -87,7 +87,7 @@ impl<T> Queue<T> {
         let count = inner.items.len().min(limit);
         out.extend(inner.items.drain(..count));
         drop(inner);
-        self.room.add_permits(count);
+        self.capacity.add_permits(count);
         Taken::Items
     }
 

@@ -74,10 +74,14 @@ impl Write {
         expect: Expect,
         content: impl FnOnce(u64) -> Bytes + Send + 'static,
     ) -> Self {
+        Self::new(key.into(), expect, Op::Put(Box::new(content)))
+    }
+
+    fn new(key: Arc<str>, expect: Expect, op: Op) -> Self {
         Self {
-            key: key.into(),
+            key,
             expect,
-            op: Op::Put(Box::new(content)),
+            op,
             form: None,
             encoded: false,
         }
@@ -89,13 +93,7 @@ impl Write {
         expect: Expect,
         content: impl FnOnce(u64) -> Bytes + Send + 'static,
     ) -> Self {
-        Self {
-            key: key.into(),
-            expect,
-            op: Op::Delete(Box::new(content)),
-            form: None,
-            encoded: false,
-        }
+        Self::new(key.into(), expect, Op::Delete(Box::new(content)))
     }
 
     /// Whether the precondition holds for the current version.

@@ -18,18 +18,18 @@ const MAX_UNKNOWN: usize = 100;
 
 /// A decoded object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DecodedJson {
+pub(crate) struct DecodedJson {
     /// The object in canonical form.
-    pub object: Value,
+    pub(crate) object: Value,
     /// Paths of fields the type does not have, such as `spec.containers[0].imag`.
-    pub unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
 }
 
 /// Decodes `raw` into the type. The error is the text of Go's decoder.
 ///
 /// Fields are visited by name, since that is the order the parsed object has; of several type
 /// errors the first in that order is reported.
-pub fn decode_json(root: TypeId, raw: Value) -> Result<DecodedJson, String> {
+pub(crate) fn decode_json(root: TypeId, raw: Value) -> Result<DecodedJson, String> {
     let mut decoder = Decoder::new(table());
     let object = decoder.value(root, raw)?;
     match decoder.saved {

@@ -14,12 +14,12 @@ use super::table::{Field, ListType, Scalar, Shape, Struct, Table, TypeId, table}
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(build(table())));
 
 /// The merge types of all built-in types, under their OpenAPI names; built on first use.
-pub fn merge_schema() -> Arc<Schema> {
+pub(crate) fn merge_schema() -> Arc<Schema> {
     SCHEMA.clone()
 }
 
 /// The reference to a type within [`merge_schema`].
-pub fn merge_type(id: TypeId) -> TypeRef {
+pub(crate) fn merge_type(id: TypeId) -> TypeRef {
     TypeRef::Named(table().model_name(id))
 }
 

@@ -13,24 +13,24 @@ use serde_json::{Map, Value, json};
 use self::schemas::Models;
 use super::table::{TypeId, table};
 
-pub use paths::openapi_paths;
+pub(crate) use paths::openapi_paths;
 
 /// Prefix of references to models.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// A resource or subresource of a group and version, as discovery lists it.
 #[derive(Debug, Clone)]
-pub struct DocumentResource<'a> {
+pub(crate) struct DocumentResource<'a> {
     /// Plural, with the subresource behind a slash: `pods`, `pods/status`.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Whether it is namespaced.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Kind of the body.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// Verbs as in discovery.
-    pub verbs: &'a [&'a str],
+    pub(crate) verbs: &'a [&'a str],
     /// Model of the body when it is not that of a built-in kind.
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
 }
 
 impl DocumentResource<'_> {
@@ -46,7 +46,11 @@ impl DocumentResource<'_> {
 }
 
 /// The document of a built-in group and version.
-pub fn openapi_document(group: &str, version: &str, resources: &[DocumentResource<'_>]) -> Value {
+pub(crate) fn openapi_document(
+    group: &str,
+    version: &str,
+    resources: &[DocumentResource<'_>],
+) -> Value {
     let table = table();
     let mut roots: Vec<TypeId> = Vec::new();
     for resource in resources {
@@ -77,7 +81,7 @@ pub fn openapi_document(group: &str, version: &str, resources: &[DocumentResourc
 }
 
 /// Models every document of custom resources refers to: metadata, options and `Status`.
-pub fn openapi_common_models(group: &str, version: &str) -> Map<String, Value> {
+pub(crate) fn openapi_common_models(group: &str, version: &str) -> Map<String, Value> {
     // Any group with one small kind includes the descriptions of metadata.
     let mut models = Models::new(group, version, descriptions::describe("node.k8s.io", "v1"));
     models.add_common();

@@ -16,13 +16,16 @@ use super::scalars;
 use super::table::{Scalar, Shape, Struct, TypeId, table};
 
 /// Prefix of every body.
-pub const PREFIX: &[u8; 4] = b"k8s\0";
+pub(crate) const PREFIX: &[u8; 4] = b"k8s\0";
 /// Levels of messages before decoding gives up.
 const MAX_DEPTH: usize = 200;
 
 /// Decodes a body: the prefix and a `runtime.Unknown` around the object. A missing kind is taken
 /// from `default`. The result has apiVersion and kind.
-pub fn decode_protobuf(body: &[u8], default: Option<&GroupVersionKind>) -> Result<Value, String> {
+pub(crate) fn decode_protobuf(
+    body: &[u8],
+    default: Option<&GroupVersionKind>,
+) -> Result<Value, String> {
     let message = match body.strip_prefix(PREFIX) {
         None if body.is_empty() => return Err("empty data".to_owned()),
         None => {
@@ -54,7 +57,10 @@ pub fn decode_protobuf(body: &[u8], default: Option<&GroupVersionKind>) -> Resul
 }
 
 /// The kind of a well-formed body, when it is not in the table.
-pub fn unknown_protobuf_kind(body: &[u8], default: &GroupVersionKind) -> Option<GroupVersionKind> {
+pub(crate) fn unknown_protobuf_kind(
+    body: &[u8],
+    default: &GroupVersionKind,
+) -> Option<GroupVersionKind> {
     let envelope = Envelope::read(body.strip_prefix(PREFIX)?).ok()?;
     let kind = envelope.kind(Some(default)).ok()?;
     let known = table().kind(&kind.group, &kind.version, &kind.kind);

@@ -9,7 +9,7 @@ use super::table::{Shape, TypeId, table};
 
 /// Removes empty lists and maps, as a round trip through storage does. Untyped values (`fieldsV1`,
 /// raw extensions) are left alone.
-pub fn settle(id: TypeId, value: &mut Value) {
+pub(crate) fn settle(id: TypeId, value: &mut Value) {
     match (&table().get(id).shape, value) {
         (Shape::List(item), Value::Array(items)) => {
             for value in items {

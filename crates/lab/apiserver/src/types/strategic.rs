@@ -6,7 +6,7 @@ use super::table::{Scalar, Shape, TypeId, table};
 
 /// A built-in type for [`machinery::patch::strategic_merge_patch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Strategic(Sort);
+pub(crate) struct Strategic(Sort);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
@@ -17,7 +17,7 @@ enum Sort {
 
 impl Strategic {
     /// The type with this id.
-    pub fn new(id: TypeId) -> Self {
+    pub(crate) fn new(id: TypeId) -> Self {
         Self(Sort::Type(id))
     }
 }

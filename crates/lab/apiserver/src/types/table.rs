@@ -32,17 +32,17 @@ const FILES: [&str; 22] = [
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(&FILES));
 
 /// The table of all built-in types; read on first use.
-pub fn table() -> &'static Table {
+pub(crate) fn table() -> &'static Table {
     &TABLE
 }
 
 /// A type in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TypeId(u16);
+pub(crate) struct TypeId(u16);
 
 /// Types without components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     /// Text.
     String,
     /// True or false.
@@ -121,7 +121,7 @@ impl Scalar {
 
 /// Structure of a type.
 #[derive(Debug)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A type without components.
     Scalar(Scalar),
     /// A list of items.
@@ -134,20 +134,20 @@ pub enum Shape {
 
 /// The fields of a struct.
 #[derive(Debug, Default)]
-pub struct Struct {
+pub(crate) struct Struct {
     /// All fields by JSON name, including those of embedded structs.
-    pub fields: Box<[Field]>,
+    pub(crate) fields: Box<[Field]>,
     /// Protobuf numbers and types of embedded structs.
-    pub embedded: Box<[(u16, TypeId)]>,
+    pub(crate) embedded: Box<[(u16, TypeId)]>,
     /// Whether server-side apply replaces it as a whole.
-    pub atomic: bool,
+    pub(crate) atomic: bool,
     /// Whether it has apiVersion and kind.
-    pub kind: bool,
+    pub(crate) kind: bool,
 }
 
 impl Struct {
     /// The field with this JSON name.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields
             .binary_search_by(|field| field.name.cmp(name))
             .ok()
@@ -161,28 +161,28 @@ impl Struct {
     clippy::struct_excessive_bools,
     reason = "independent facts, one word each in the table"
 )]
-pub struct Field {
+pub(crate) struct Field {
     /// Name in JSON.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its type, without the pointer.
-    pub ty: TypeId,
+    pub(crate) ty: TypeId,
     /// Whether absent differs from empty.
-    pub pointer: bool,
+    pub(crate) pointer: bool,
     /// Written even when empty.
-    pub always: bool,
+    pub(crate) always: bool,
     /// Clients have to set it.
-    pub required: bool,
+    pub(crate) required: bool,
     /// A zero struct is left out.
-    pub omit_zero: bool,
+    pub(crate) omit_zero: bool,
     /// Names of the embedded structs it comes from, with a trailing dot; empty for an own field.
-    pub embedded_in: Box<str>,
+    pub(crate) embedded_in: Box<str>,
     number: u16,
     facts: &'static str,
 }
 
 /// How server-side apply merges a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListType {
+pub(crate) enum ListType {
     /// Replaced as a whole.
     Atomic,
     /// Items are unique scalars.
@@ -193,16 +193,16 @@ pub enum ListType {
 
 /// How a strategic merge patch treats a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patch {
+pub(crate) struct Patch {
     /// Strategies, separated by commas: `merge`, `replace`, `retainKeys`.
-    pub strategy: &'static str,
+    pub(crate) strategy: &'static str,
     /// The key that identifies list items.
-    pub merge_key: Option<&'static str>,
+    pub(crate) merge_key: Option<&'static str>,
 }
 
 impl Field {
     /// The protobuf number; `None` for a field of an embedded struct, which is in that message.
-    pub fn number(&self) -> Option<u16> {
+    pub(crate) fn number(&self) -> Option<u16> {
         (self.embedded_in.is_empty() && self.number != 0).then_some(self.number)
     }
 
@@ -213,7 +213,7 @@ impl Field {
     }
 
     /// How server-side apply merges the list; `None` when it is not declared.
-    pub fn list_type(&self) -> Option<ListType> {
+    pub(crate) fn list_type(&self) -> Option<ListType> {
         match self.fact("list")? {
             "set" => Some(ListType::Set),
             "atomic" => Some(ListType::Atomic),
@@ -222,7 +222,7 @@ impl Field {
     }
 
     /// How a strategic merge patch merges it; `None` when it is not declared.
-    pub fn patch(&self) -> Option<Patch> {
+    pub(crate) fn patch(&self) -> Option<Patch> {
         let fact = self.fact("patch")?;
         Some(match fact.split_once(':') {
             Some((strategy, key)) => Patch {
@@ -238,7 +238,7 @@ impl Field {
 
     /// Whether the field's map or struct is replaced as a whole (`true`) or merged (`false`),
     /// overriding its type; `None` when it is not declared.
-    pub fn atomic(&self) -> Option<bool> {
+    pub(crate) fn atomic(&self) -> Option<bool> {
         self.facts.split(' ').find_map(|fact| match fact {
             "atomic" => Some(true),
             "granular" => Some(false),
@@ -247,24 +247,24 @@ impl Field {
     }
 
     /// The documented default, as JSON text.
-    pub fn default(&self) -> Option<&'static str> {
+    pub(crate) fn default(&self) -> Option<&'static str> {
         self.fact("default")
     }
 }
 
 /// A type and its names.
 #[derive(Debug)]
-pub struct Type {
+pub(crate) struct Type {
     /// Package, such as `core/v1`.
-    pub package: &'static str,
+    pub(crate) package: &'static str,
     /// Name; empty for an unnamed list or map and for a plain scalar.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its structure.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// A named list that protobuf wraps in a message of its own.
-    pub message: bool,
+    pub(crate) message: bool,
     /// Accepted values, separated by commas; empty when they are not restricted.
-    pub accepted: &'static str,
+    pub(crate) accepted: &'static str,
 }
 
 /// A package of types.
@@ -278,7 +278,7 @@ struct Package {
 
 /// All built-in types.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     types: Vec<Type>,
     index: HashMap<(&'static str, &'static str), TypeId>,
     packages: Vec<Package>,
@@ -288,12 +288,12 @@ pub struct Table {
 
 impl Table {
     /// The type with this id.
-    pub fn get(&self, id: TypeId) -> &Type {
+    pub(crate) fn get(&self, id: TypeId) -> &Type {
         &self.types[usize::from(id.0)]
     }
 
     /// The struct with this id; `None` for another type.
-    pub fn structure(&self, id: TypeId) -> Option<&Struct> {
+    pub(crate) fn structure(&self, id: TypeId) -> Option<&Struct> {
         match &self.get(id).shape {
             Shape::Struct(structure) => Some(structure),
             _ => None,
@@ -311,7 +311,7 @@ impl Table {
     }
 
     /// The type of this name with its package, such as `core/v1.Container`.
-    pub fn find(&self, name: &str) -> Option<TypeId> {
+    pub(crate) fn find(&self, name: &str) -> Option<TypeId> {
         let (package, name) = name.rsplit_once('.')?;
         self.lookup(package, name)
     }
@@ -322,7 +322,7 @@ impl Table {
 
     /// The type of a kind. Options such as `DeleteOptions` exist in every group, as upstream
     /// registers them everywhere.
-    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
+    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
         let is_kind = |id: &TypeId| self.structure(*id).is_some_and(|s| s.kind);
         self.packages
             .iter()
@@ -332,24 +332,6 @@ impl Table {
                 kind.ends_with("Options")
                     .then(|| self.lookup("meta/v1", kind).filter(is_kind))?
             })
-    }
-
-    /// All kinds of a group and version, including lists.
-    pub fn kinds(&self, group: &str, version: &str) -> Vec<(&'static str, TypeId)> {
-        let mut kinds: Vec<_> = self
-            .structures()
-            .filter(|(_, structure)| structure.kind)
-            .map(|(id, _)| (self.get(id), id))
-            .filter(|(ty, _)| {
-                ty.package != "meta/v1"
-                    && self
-                        .package(ty.package)
-                        .is_some_and(|p| p.group == group && p.version == version)
-            })
-            .map(|(ty, id)| (ty.name, id))
-            .collect();
-        kinds.sort_unstable();
-        kinds
     }
 
     /// Group and version of a package's kinds.
@@ -363,7 +345,7 @@ impl Table {
     }
 
     /// The name of the type as Go's reflection prints it, such as `[]v1.Container`.
-    pub fn go_name(&self, id: TypeId) -> String {
+    pub(crate) fn go_name(&self, id: TypeId) -> String {
         let ty = self.get(id);
         if !ty.name.is_empty() {
             let package = ty.package.rsplit('/').next().unwrap_or_default();
@@ -380,7 +362,7 @@ impl Table {
     }
 
     /// The name of the type's model in OpenAPI, such as `io.k8s.api.core.v1.Container`.
-    pub fn model_name(&self, id: TypeId) -> String {
+    pub(crate) fn model_name(&self, id: TypeId) -> String {
         let ty = self.get(id);
         let model = self.package(ty.package).map_or("", |p| p.model);
         format!("{model}.{}", ty.name)

@@ -1,13 +1,14 @@
 //! Binding of pods to nodes (`pkg/registry/core/pod/storage.BindingREST`).
 
 use http::Response;
-use machinery::field::{FieldError, Path, aggregate};
+use machinery::field::{Path, aggregate};
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
 use serde_json::{Value, json};
 
 use super::{created, set_pod_condition};
+use crate::errors::Errors;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
 use crate::respond::Body;
@@ -25,16 +26,12 @@ pub(super) async fn bind(
     let kind = target["kind"].as_str().unwrap_or_default();
     let node = target["name"].as_str().unwrap_or_default();
     let path = Path::new("target");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if !matches!(kind, "" | "Node") {
-        errors.push(FieldError::not_supported(
-            &path.child("kind"),
-            kind,
-            ["Node", "<empty>"],
-        ));
+        errors.not_supported(&path.child("kind"), kind, ["Node", "<empty>"]);
     }
     if node.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
+        errors.required(&path.child("name"), "");
     }
     if !errors.is_empty() {
         // Upstream returns these as plain errors.

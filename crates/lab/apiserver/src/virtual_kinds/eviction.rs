@@ -11,6 +11,8 @@ use machinery::time::format_time;
 use serde_json::{Value, json};
 
 use super::{created, set_pod_condition};
+use crate::builtin::print::condition_is_true;
+use crate::builtin::value::Read as _;
 use crate::kind::Part;
 use crate::request::{DeleteOptions, Query, WriteKind, WriteOptions};
 use crate::resource::Resource;
@@ -36,11 +38,7 @@ pub(super) async fn evict(
     let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
     // A dry run may be requested in the query or in the body.
     options.dry_run |= WriteOptions::parse(&context.query, WriteKind::Create)?.dry_run;
-    let entry = context
-        .state
-        .store
-        .get(&pods.key(namespace, name))
-        .ok_or_else(|| pods.not_found(name))?;
+    let entry = context.entry(pods, namespace, name)?;
     let pod = pods.read(&entry)?;
     if !ignores_budget(&pod) {
         take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
@@ -58,26 +56,19 @@ pub(super) async fn evict(
         Ok(Changed { object })
     };
     update_object(context, &job, &change).await?;
-    let asked = Requested::Nobody;
-    delete_object(context, pods, namespace, name, &options, asked).await?;
+    let requested = Requested::Internally;
+    delete_object(context, pods, namespace, name, &options, requested).await?;
     Ok(created(context))
 }
 
 /// Pods that no longer count, or do not count yet.
 fn ignores_budget(pod: &Value) -> bool {
-    let phase = pod
-        .pointer("/status/phase")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let phase = pod.text("status.phase");
     matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_deleting(pod)
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    condition_is_true(pod.items("status.conditions"), "Ready")
 }
 
 /// Whether unready pods may be evicted without counting: always, or while enough are ready

@@ -7,6 +7,7 @@ use machinery::time::format_time;
 use serde_json::{Value, json};
 
 use crate::auth::UserInfo;
+use crate::builtin::value::Read as _;
 use crate::rest::Context;
 
 /// A user in the form of the authentication API.
@@ -23,25 +24,13 @@ fn user_object(user: &UserInfo) -> Value {
 
 /// TokenReview: the user of a token.
 pub(super) fn token(context: &Context, mut review: Value) -> Result<Value, Status> {
-    let token = review
-        .pointer("/spec/token")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let token = review.text("spec.token");
     if token.is_empty() {
         return Err(Status::bad_request(
             "token is required for TokenReview in authentication",
         ));
     }
-    let audiences: Vec<String> = review
-        .pointer("/spec/audiences")
-        .and_then(Value::as_array)
-        .map(|list| {
-            list.iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect()
-        })
-        .unwrap_or_default();
+    let audiences = review.strings("spec.audiences");
     let state = &context.state;
     review["status"] =
         match state

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::own;
 use crate::auth::TokenClaims;
+use crate::builtin::value::Read as _;
 use crate::resource::Resource;
 use crate::rest::Context;
 
@@ -33,17 +34,11 @@ pub(super) fn issue(
     mut request: Value,
 ) -> Result<Value, Status> {
     let state = &context.state;
-    let entry = state
-        .store
-        .get(&accounts.key(namespace, name))
-        .ok_or_else(|| accounts.not_found(name))?;
+    let entry = context.entry(accounts, namespace, name)?;
     let account = accounts.read(&entry)?;
-    let seconds = match request
-        .pointer("/spec/expirationSeconds")
-        .and_then(Value::as_i64)
-    {
-        None | Some(0) => DEFAULT_SECONDS,
-        Some(seconds) => seconds,
+    let seconds = match request.number("spec.expirationSeconds") {
+        0 => DEFAULT_SECONDS,
+        seconds => seconds,
     };
     request["spec"]["expirationSeconds"] = seconds.into();
     own(context, GROUP, KIND, "token", &mut request)?;
@@ -59,16 +54,7 @@ pub(super) fn issue(
     if seconds > MAX_SECONDS {
         return refused("may not specify a duration larger than 2^32 seconds");
     }
-    let mut audiences: Vec<String> = request
-        .pointer("/spec/audiences")
-        .and_then(Value::as_array)
-        .map(|list| {
-            list.iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect()
-        })
-        .unwrap_or_default();
+    let mut audiences = request.strings("spec.audiences");
     if audiences.is_empty() {
         audiences.push(state.authenticator.issuer().to_owned());
     }
@@ -172,18 +158,11 @@ fn bound_object(
     account: &str,
     request: &Value,
 ) -> Result<Option<Value>, Status> {
-    let Some(reference) = request
-        .pointer("/spec/boundObjectRef")
-        .filter(|value| !value.is_null())
-    else {
+    let reference = request.at("spec.boundObjectRef");
+    if reference.is_null() {
         return Ok(None);
-    };
-    let text = |field: &str| {
-        reference
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    }
+    let text = |field: &str| reference.text(field);
     let plural = match (text("apiVersion"), text("kind")) {
         ("v1", "Pod") => "pods",
         ("v1", "Secret") => "secrets",
@@ -198,14 +177,9 @@ fn bound_object(
     let resource = snapshot
         .find("", "v1", plural)
         .ok_or_else(Status::unknown_resource)?;
-    let entry = context
-        .state
-        .store
-        .get(&resource.key(namespace, text("name")))
-        .ok_or_else(|| resource.not_found(text("name")))?;
+    let entry = context.entry(resource, namespace, text("name"))?;
     let object = resource.read(&entry)?;
-    let runs_as = object.pointer("/spec/serviceAccountName");
-    if plural == "pods" && runs_as.and_then(Value::as_str).unwrap_or_default() != account {
+    if plural == "pods" && object.text("spec.serviceAccountName") != account {
         return Err(Status::bad_request(format!(
             "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
             go_quote(account)

@@ -4,23 +4,17 @@
 //! afterwards: a request repeated because of a stale cache fails.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use runtime::{Absent, Error};
+use kube::api::{DeleteParams, PropagationPolicy};
+use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
 
 use super::Collector;
-use super::node::{Meta, Node, is_blocking, owners};
+use super::node::{Meta, Node, has_finalizer, is_blocking, owners};
 use crate::discovery::Served;
 
 impl Collector {
-    fn api(&self, kind: &Served, namespace: &str) -> Api<Meta> {
-        let client = self.shared.client.clone();
-        if namespace.is_empty() {
-            Api::all_with(client, &kind.resource)
-        } else {
-            Api::namespaced_with(client, namespace, &kind.resource)
-        }
+    fn writer(&self, kind: &Served) -> Writer<Meta> {
+        Writer::dynamic(self.shared.client.clone(), &kind.resource)
     }
 
     /// The current object of that name.
@@ -30,14 +24,7 @@ impl Collector {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Meta>, Error> {
-        self.api(kind, namespace)
-            .get(name)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!(
-                "get {} {namespace}/{name}",
-                kind.resource.plural
-            )))
+        self.writer(kind).get(&Key::new(namespace, name)).await
     }
 
     /// The current object, if its UID is the same.
@@ -47,12 +34,10 @@ impl Collector {
     }
 
     async fn patch(&self, node: &Node, live: &Meta, change: Value) -> Result<Meta, Error> {
-        let mut patch = json!({ "metadata": change });
-        patch["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
-        self.api(&node.kind, node.namespace())
-            .patch(node.name(), &PatchParams::default(), &Patch::Merge(&patch))
+        let writer = self.writer(&node.kind);
+        writer
+            .merge_into(&live.metadata, json!({ "metadata": change }))
             .await
-            .map_err(Error::api(format!("patch {}", describe(node))))
     }
 
     /// Removes owner references.
@@ -90,11 +75,11 @@ impl Collector {
         let Some(live) = self.live(node).await? else {
             return Ok(());
         };
-        let all = live.metadata.finalizers.as_deref().unwrap_or_default();
-        let kept: Vec<&String> = all.iter().filter(|known| *known != finalizer).collect();
-        if kept.len() < all.len() {
-            let change = json!({ "finalizers": kept });
-            self.patch(node, &live, change).await?;
+        if has_finalizer(&live.metadata, finalizer) {
+            let writer = self.writer(&node.kind);
+            writer
+                .set_finalizer(&live.metadata, finalizer, false)
+                .await?;
         }
         Ok(())
     }
@@ -106,9 +91,15 @@ impl Collector {
         live: &Meta,
         policy: PropagationPolicy,
     ) -> Result<(), Error> {
-        let refused = match self.delete_at(node, Some(live), policy.clone()).await {
+        let writer = self.writer(&node.kind);
+        let by = DeleteParams {
+            propagation_policy: Some(policy),
+            ..DeleteParams::default()
+        };
+        let deleted = writer.delete_unchanged_with(&live.metadata, by.clone());
+        let refused = match deleted.await {
             Err(error) if error.code() == Some(409) => error,
-            other => return other,
+            other => return other.map(drop),
         };
         // A change that leaves the owner references alone must not prevent the deletion, however
         // often it occurs.
@@ -116,39 +107,8 @@ impl Collector {
             return Ok(());
         };
         if owners(&now.metadata) == owners(&live.metadata) {
-            return self.delete_at(node, None, policy).await;
+            return writer.delete_with(&now.metadata, by).await.map(drop);
         }
         Err(refused)
-    }
-
-    async fn delete_at(
-        &self,
-        node: &Node,
-        live: Option<&Meta>,
-        policy: PropagationPolicy,
-    ) -> Result<(), Error> {
-        let params = DeleteParams {
-            propagation_policy: Some(policy),
-            preconditions: Some(Preconditions {
-                uid: Some(node.uid().to_owned()),
-                resource_version: live.and_then(|live| live.metadata.resource_version.clone()),
-            }),
-            ..DeleteParams::default()
-        };
-        self.api(&node.kind, node.namespace())
-            .delete(node.name(), &params)
-            .await
-            .not_found_as_none()
-            .map(drop)
-            .map_err(Error::api(format!("delete {}", describe(node))))
-    }
-}
-
-/// An object in log messages.
-fn describe(node: &Node) -> String {
-    let plural = &node.kind.resource.plural;
-    match node.namespace() {
-        "" => format!("{plural} {}", node.name()),
-        namespace => format!("{plural} {namespace}/{}", node.name()),
     }
 }

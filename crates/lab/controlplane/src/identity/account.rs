@@ -1,9 +1,8 @@
 //! Maintains the service account `default` of every namespace.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
-use runtime::{Cache, Error, Key, Next, Reconcile};
+use kube::api::ObjectMeta;
+use runtime::{Cache, Error, Key, Next, Reconcile, Writer};
 
 use super::{is_active, unless_terminating};
 
@@ -11,7 +10,7 @@ use super::{is_active, unless_terminating};
 const NAME: &str = "default";
 
 pub(super) struct Accounts {
-    pub(super) client: Client,
+    pub(super) writer: Writer<ServiceAccount>,
     pub(super) namespaces: Cache<Namespace>,
     pub(super) known: Cache<ServiceAccount>,
 }
@@ -34,13 +33,6 @@ impl Reconcile for Accounts {
             },
             ..ServiceAccount::default()
         };
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &key.name);
-        let created = api.create(&PostParams::default(), &account).await;
-        let created = unless_terminating(created)
-            .map_err(Error::api(format!("create service account {key}/{NAME}")))?;
-        if let Some(created) = created {
-            self.known.saw(&created).await;
-        }
-        Ok(Next::Wait)
+        unless_terminating(self.writer.create(&account).await)
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
-use runtime::{Cache, Error, Key, Next, Reconcile};
+use kube::api::ObjectMeta;
+use runtime::{Cache, Error, Key, Next, Reconcile, Writer};
 
 use super::{is_active, unless_terminating};
 
@@ -19,7 +18,7 @@ const TEXT: &str = "Contains a CA bundle that can be used to verify the kube-api
                     No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 pub(super) struct Certificates {
-    pub(super) client: Client,
+    pub(super) writer: Writer<ConfigMap>,
     pub(super) namespaces: Cache<Namespace>,
     pub(super) maps: Cache<ConfigMap>,
     pub(super) root_ca: Arc<str>,
@@ -35,21 +34,14 @@ impl Reconcile for Certificates {
             return Ok(Next::Wait);
         }
         let known = self.maps.get(&key.name, NAME);
-        let Some(wanted) = publish(known.as_deref(), &self.root_ca) else {
+        let Some(mut wanted) = publish(known.as_deref(), &self.root_ca) else {
             return Ok(Next::Wait);
         };
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.name);
-        let params = PostParams::default();
-        let (written, verb) = match known {
-            None => (api.create(&params, &wanted).await, "create"),
-            Some(_) => (api.replace(NAME, &params, &wanted).await, "update"),
-        };
-        let written = unless_terminating(written)
-            .map_err(Error::api(format!("{verb} config map {key}/{NAME}")))?;
-        if let Some(written) = written {
-            self.maps.saw(&written).await;
-        }
-        Ok(Next::Wait)
+        wanted.metadata.namespace = Some(key.name.clone());
+        unless_terminating(match known {
+            None => self.writer.create(&wanted).await,
+            Some(_) => self.writer.replace(&wanted).await,
+        })
     }
 }
 

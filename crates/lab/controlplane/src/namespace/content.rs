@@ -9,9 +9,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use runtime::{Absent, Cache};
+use runtime::{Absent as _, Cache, Error};
 
 use crate::discovery::Served;
+use crate::object;
+use crate::pod::is_terminal;
 
 /// Estimate for finalizers.
 const FINALIZER_ESTIMATE: Duration = Duration::from_secs(15);
@@ -37,7 +39,7 @@ pub(super) struct Remaining {
 impl Content {
     /// Deletes all objects of a kind.
     pub(super) async fn delete(&self, kind: &Served, namespace: &Namespace) -> Remaining {
-        let name = namespace.metadata.name.as_deref().unwrap_or_default();
+        let name = object::name(&namespace.metadata);
         let estimate = if kind.is("", "pods") {
             let pods = self.pods.in_namespace(name);
             let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
@@ -56,7 +58,7 @@ impl Content {
             }),
             Err(error) => Remaining {
                 estimate,
-                problem: Some(message(&error)),
+                problem: Some(Error::api("deletion")(error).message()),
                 ..Remaining::default()
             },
         }
@@ -127,13 +129,7 @@ fn rest(left: &[ObjectMeta], grace: Duration, unexpected: impl FnOnce() -> Strin
 fn grace(pods: &[&Pod], since: Duration) -> Duration {
     let longest = pods
         .iter()
-        .filter(|pod| {
-            let phase = pod
-                .status
-                .as_ref()
-                .and_then(|status| status.phase.as_deref());
-            !matches!(phase, Some("Succeeded" | "Failed"))
-        })
+        .filter(|pod| !is_terminal(pod))
         .filter_map(|pod| pod.spec.as_ref()?.termination_grace_period_seconds)
         .filter_map(|seconds| u64::try_from(seconds).ok())
         .max();
@@ -151,14 +147,6 @@ pub(super) fn age(meta: &ObjectMeta, now: Timestamp) -> Duration {
     deleted.map_or(Duration::ZERO, |deleted| {
         Duration::try_from(now.duration_since(deleted.0)).unwrap_or_default()
     })
-}
-
-/// The API server's message, or else the error.
-pub(super) fn message(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ use k8s_openapi::api::core::v1::{Container, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use runtime::Change;
 
+use crate::object::label;
+use crate::pod::is_terminal;
+pub(super) use crate::pod::{is_ready, node_name};
+
 /// The selector of a service whose endpoints follow its pods. `ExternalName` services and those
 /// with an empty selector have none.
 pub(super) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
@@ -14,36 +18,19 @@ pub(super) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     if spec.type_.as_deref() == Some("ExternalName") {
         return None;
     }
-    spec.selector
-        .as_ref()
-        .filter(|selector| !selector.is_empty())
+    let selector = spec.selector.as_ref();
+    selector.filter(|selector| !selector.is_empty())
 }
 
 /// Whether a pod has all labels of a selector.
 pub(super) fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    selector
-        .iter()
-        .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-}
-
-/// Whether a pod's `Ready` condition is true.
-pub(super) fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    status
-        .and_then(|status| status.conditions.as_ref())
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let mut wanted = selector.iter();
+    wanted.all(|(key, value)| label(&pod.metadata, key) == Some(value))
 }
 
 /// Whether a pod can receive traffic, even if it is terminating.
 pub(super) fn is_reachable(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Failed" | "Succeeded")) && !addresses(pod).is_empty()
+    !is_terminal(pod) && !addresses(pod).is_empty()
 }
 
 /// Whether a pod is being deleted.
@@ -59,20 +46,10 @@ pub(super) fn addresses(pod: &Pod) -> Vec<IpAddr> {
     let all = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
     let mut found: Vec<IpAddr> = all.filter_map(|ip| ip.parse().ok()).collect();
     if found.is_empty() {
-        found.extend(
-            status
-                .pod_ip
-                .as_deref()
-                .and_then(|ip| ip.parse::<IpAddr>().ok()),
-        );
+        let only = status.pod_ip.as_deref();
+        found.extend(only.and_then(|ip| ip.parse::<IpAddr>().ok()));
     }
     found
-}
-
-/// The node of a pod.
-pub(super) fn node_name(pod: &Pod) -> Option<&str> {
-    let name = pod.spec.as_ref()?.node_name.as_deref();
-    name.filter(|name| !name.is_empty())
 }
 
 /// The host name of a pod in a service, from its `hostname` and `subdomain`.
@@ -113,6 +90,18 @@ fn named_port(container: &Container, name: &str, wanted: &str) -> Option<i32> {
         .map(|port| port.container_port)
 }
 
+/// The ports of a service.
+pub(super) fn ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
+    let spec = service.spec.iter();
+    spec.flat_map(|spec| spec.ports.iter().flatten())
+}
+
+/// Whether a service publishes addresses that are not ready.
+pub(super) fn publishes_all(service: &Service) -> bool {
+    let spec = service.spec.as_ref();
+    spec.and_then(|spec| spec.publish_not_ready_addresses) == Some(true)
+}
+
 /// The protocol of a port, by default TCP.
 pub(super) fn protocol(given: Option<&str>) -> &str {
     given.unwrap_or("TCP")
@@ -120,10 +109,8 @@ pub(super) fn protocol(given: Option<&str>) -> &str {
 
 /// Whether a service has a cluster IP.
 pub(super) fn has_cluster_ip(service: &Service) -> bool {
-    let ip = service
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.cluster_ip.as_deref());
+    let spec = service.spec.as_ref();
+    let ip = spec.and_then(|spec| spec.cluster_ip.as_deref());
     !matches!(ip, None | Some("" | "None"))
 }
 

@@ -2,42 +2,28 @@
 
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client};
-use runtime::{Absent as _, Error, Events, Key, Next, Reconcile};
+use runtime::{Error, Events, Key, Next, Reconcile, Writer};
 
 use super::slices::Plan;
 use super::{Caches, backends, endpoints, mirror, slices};
 
 /// Manages the slices of services with a selector.
 pub(super) struct SliceController {
-    client: Client,
-    caches: Caches,
-    events: Events,
+    pub(super) caches: Caches,
+    pub(super) events: Events,
 }
 
 /// Manages the Endpoints of services with a selector.
 pub(super) struct EndpointsController {
-    client: Client,
-    caches: Caches,
-    events: Events,
+    pub(super) writer: Writer<Endpoints>,
+    pub(super) caches: Caches,
+    pub(super) events: Events,
 }
 
 /// Manages slices that mirror Endpoints.
 pub(super) struct MirrorController {
-    client: Client,
-    caches: Caches,
-    events: Events,
-}
-
-impl SliceController {
-    pub(super) fn new(client: Client, caches: Caches, events: Events) -> Self {
-        Self {
-            client,
-            caches,
-            events,
-        }
-    }
+    pub(super) caches: Caches,
+    pub(super) events: Events,
 }
 
 impl Reconcile for SliceController {
@@ -63,7 +49,7 @@ impl Reconcile for SliceController {
         if service.metadata.deletion_timestamp.is_some() {
             plan.create.clear();
         }
-        let applied = apply(&self.client, &self.caches, key, plan).await;
+        let applied = apply(&self.caches.slice_writer, plan).await;
         if let Err(error) = &applied
             && !error.is_conflict()
         {
@@ -76,81 +62,24 @@ impl Reconcile for SliceController {
     }
 }
 
-/// Executes a plan, and waits until the cache has the changes.
-async fn apply(client: &Client, caches: &Caches, key: &Key, plan: Plan) -> Result<(), Error> {
-    let api: Api<EndpointSlice> = Api::namespaced(client.clone(), &key.namespace);
-    for slice in plan.create {
-        match api.create(&PostParams::default(), &slice).await {
-            Ok(created) => caches.slices.saw(&created).await,
-            Err(error) if is_namespace_terminating(&error) => return Ok(()),
-            Err(error) => {
-                return Err(Error::api(format!(
-                    "create endpoint slice for service {key}"
-                ))(error));
-            }
-        }
+/// Executes a plan.
+async fn apply(writer: &Writer<EndpointSlice>, plan: Plan) -> Result<(), Error> {
+    for slice in &plan.create {
+        match writer.create(slice).await {
+            Err(error) if error.is_namespace_terminating() => return Ok(()),
+            created => created?,
+        };
     }
-    for slice in plan.update {
-        let name = slice.metadata.name.clone().unwrap_or_default();
-        let updated = api
-            .replace(&name, &PostParams::default(), &slice)
-            .await
-            .map_err(Error::api(format!(
-                "update endpoint slice {}/{name}",
-                key.namespace
-            )))?;
-        caches.slices.saw(&updated).await;
+    for slice in &plan.update {
+        writer.replace(slice).await?;
     }
-    for slice in plan.delete {
-        let name = slice.metadata.name.clone().unwrap_or_default();
-        let params = exactly(slice.metadata.uid.clone());
-        api.delete(&name, &params)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!(
-                "delete endpoint slice {}/{name}",
-                key.namespace
-            )))?;
-        caches.slices.wait_for_deletion(&slice.metadata).await;
+    for slice in &plan.delete {
+        writer.delete(&slice.metadata).await?;
     }
     Ok(())
 }
 
-/// Delete parameters with a precondition on the UID.
-fn exactly(uid: Option<String>) -> DeleteParams {
-    DeleteParams {
-        preconditions: Some(Preconditions {
-            uid,
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    }
-}
-
-/// Whether a creation failed because the namespace is terminating.
-fn is_namespace_terminating(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else {
-        return false;
-    };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "NamespaceTerminating")
-}
-
 impl EndpointsController {
-    pub(super) fn new(client: Client, caches: Caches, events: Events) -> Self {
-        Self {
-            client,
-            caches,
-            events,
-        }
-    }
-
-    fn api(&self, key: &Key) -> Api<Endpoints> {
-        Api::namespaced(self.client.clone(), &key.namespace)
-    }
-
     /// Deletes the Endpoints of a deleted service; those of leader elections never had one.
     async fn remove(&self, key: &Key) -> Result<(), Error> {
         let Some(current) = self.caches.endpoints.find(key) else {
@@ -159,16 +88,7 @@ impl EndpointsController {
         if mirror::elects_leader(&current) {
             return Ok(());
         }
-        self.api(key)
-            .delete(&key.name, &exactly(current.metadata.uid.clone()))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("delete endpoints {key}")))?;
-        self.caches
-            .endpoints
-            .wait_for_deletion(&current.metadata)
-            .await;
-        Ok(())
+        self.writer.delete(&current.metadata).await.map(drop)
     }
 }
 
@@ -190,40 +110,22 @@ impl Reconcile for EndpointsController {
         let Some(wanted) = endpoints::wanted(&service, &pods, current.as_deref()) else {
             return Ok(Next::Wait);
         };
-        let api = self.api(key);
-        let written = if current.is_some() {
-            api.replace(&key.name, &PostParams::default(), &wanted)
-                .await
+        let (written, verb, reason) = if current.is_some() {
+            let written = self.writer.replace(&wanted).await;
+            (written, "update", "FailedToUpdateEndpoint")
         } else {
-            api.create(&PostParams::default(), &wanted).await
+            let written = self.writer.create(&wanted).await;
+            (written, "create", "FailedToCreateEndpoint")
         };
         match written {
-            Ok(written) => self.caches.endpoints.saw(&written).await,
-            Err(error) if is_namespace_terminating(&error) => {}
-            Err(error) => {
-                let (verb, reason) = if current.is_some() {
-                    ("update", "FailedToUpdateEndpoint")
-                } else {
-                    ("create", "FailedToCreateEndpoint")
-                };
-                let error = Error::api(format!("{verb} endpoints {key}"))(error);
+            Err(error) if !error.is_namespace_terminating() => {
                 if !error.is_conflict() {
                     let text = format!("Failed to {verb} endpoint {key}: {error}");
                     self.events.warning(&wanted, reason, text);
                 }
-                return Err(error);
+                Err(error)
             }
-        }
-        Ok(Next::Wait)
-    }
-}
-
-impl MirrorController {
-    pub(super) fn new(client: Client, caches: Caches, events: Events) -> Self {
-        Self {
-            client,
-            caches,
-            events,
+            _ => Ok(Next::Wait),
         }
     }
 }
@@ -240,15 +142,10 @@ impl Reconcile for MirrorController {
         let both = service.zip(endpoints);
         let source = both.filter(|(service, endpoints)| mirror::is_mirrored(service, endpoints));
         let Some((_, endpoints)) = source else {
-            let delete = existing
-                .iter()
-                .map(|slice| slice.as_ref().clone())
-                .collect();
-            let plan = Plan {
-                delete,
-                ..Plan::default()
-            };
-            apply(&self.client, &self.caches, key, plan).await?;
+            let mut plan = Plan::default();
+            plan.delete
+                .extend(existing.iter().map(|slice| slice.as_ref().clone()));
+            apply(&self.caches.slice_writer, plan).await?;
             return Ok(Next::Wait);
         };
         let mut mirrored = mirror::plan(&endpoints, &existing);
@@ -271,7 +168,7 @@ impl Reconcile for MirrorController {
             self.events
                 .warning(endpoints, "TooManyAddressesToMirror", text);
         }
-        apply(&self.client, &self.caches, key, mirrored.plan).await?;
+        apply(&self.caches.slice_writer, mirrored.plan).await?;
         Ok(Next::Wait)
     }
 }

@@ -34,11 +34,7 @@ pub(super) fn wanted(
 ) -> Option<Endpoints> {
     let mut subsets = subsets(service, pods);
     let truncated = truncate(&mut subsets);
-    let mut labels = service.metadata.labels.clone().unwrap_or_default();
-    labels.remove(slices::HEADLESS);
-    if !backends::has_cluster_ip(service) {
-        labels.insert(slices::HEADLESS.to_owned(), String::new());
-    }
+    let mut labels = slices::service_labels(service);
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
 
     let mut metadata = current.map_or_else(
@@ -69,14 +65,8 @@ pub(super) fn wanted(
 /// The existing Endpoints without fields that are not compared.
 fn normal(endpoints: &Endpoints) -> Endpoints {
     let mut endpoints = endpoints.clone();
-    if endpoints
-        .metadata
-        .annotations
-        .as_ref()
-        .is_some_and(BTreeMap::is_empty)
-    {
-        endpoints.metadata.annotations = None;
-    }
+    let annotations = &mut endpoints.metadata.annotations;
+    annotations.take_if(|annotations| annotations.is_empty());
     for subset in endpoints.subsets.iter_mut().flatten() {
         let addresses = subset.addresses.iter_mut().flatten();
         for address in addresses.chain(subset.not_ready_addresses.iter_mut().flatten()) {
@@ -92,16 +82,8 @@ fn normal(endpoints: &Endpoints) -> Endpoints {
 /// Groups addresses with the same ports.
 fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
-    let ports = service
-        .spec
-        .iter()
-        .flat_map(|spec| spec.ports.iter().flatten());
-    let ports: Vec<_> = ports.collect();
-    let all = service
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.publish_not_ready_addresses)
-        == Some(true);
+    let ports: Vec<_> = backends::ports(service).collect();
+    let all = backends::publishes_all(service);
     for pod in pods {
         if !backends::is_reachable(pod) || (backends::is_leaving(pod) && !all) {
             continue;

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::slices::{self, Plan};
 use super::{backends, endpoints};
+use crate::object::{annotation, controller_reference, generated_name, label, name};
 
 /// Name of this controller.
 pub(super) const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -39,21 +40,17 @@ pub(super) struct Mirrored {
 /// Whether Endpoints are mirrored: not those written by this crate, those labelled to be skipped,
 /// those of leader elections, and those of services with a selector.
 pub(super) fn is_mirrored(service: &Service, endpoints: &Endpoints) -> bool {
-    let label = |key: &str| endpoints.metadata.labels.as_ref()?.get(key);
-    let selects = service
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.selector.is_some());
-    label(SKIP).is_none_or(|skip| skip != "true")
-        && label(endpoints::MANAGED_BY).is_none_or(|manager| manager != endpoints::MANAGER)
+    let label = |key: &str| label(&endpoints.metadata, key);
+    let spec = service.spec.as_ref();
+    label(SKIP) != Some("true")
+        && label(endpoints::MANAGED_BY) != Some(endpoints::MANAGER)
         && !elects_leader(endpoints)
-        && !selects
+        && spec.is_none_or(|spec| spec.selector.is_none())
 }
 
 /// Whether Endpoints are the lock of a leader election, as used before leases.
 pub(super) fn elects_leader(endpoints: &Endpoints) -> bool {
-    let annotations = endpoints.metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| annotations.contains_key(LEADER))
+    annotation(&endpoints.metadata, LEADER).is_some()
 }
 
 /// Compares the mirroring slices with the desired ones.
@@ -62,13 +59,10 @@ pub(super) fn plan(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Mi
     let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
     for subset in endpoints.subsets.iter().flatten() {
         let ports: Vec<_> = subset.ports.iter().flatten().map(port).collect();
-        let ready = subset
-            .addresses
-            .iter()
-            .flatten()
-            .map(|address| (address, true));
+        let ready = subset.addresses.iter().flatten();
         let not_ready = subset.not_ready_addresses.iter().flatten();
-        let all = ready.chain(not_ready.map(|address| (address, false)));
+        let all = ready.map(|address| (address, true));
+        let all = all.chain(not_ready.map(|address| (address, false)));
         let mut taken = 0;
         for (address, ready) in all {
             if taken == MAX_ENDPOINTS_PER_SUBSET {
@@ -150,7 +144,7 @@ fn slice(
     list: Vec<Endpoint>,
 ) -> EndpointSlice {
     let meta = &endpoints.metadata;
-    let name = meta.name.as_deref().unwrap_or_default();
+    let name = name(meta);
     let mut labels = meta.labels.clone().unwrap_or_default();
     labels.insert(slices::SERVICE_NAME.to_owned(), name.to_owned());
     labels.insert(slices::MANAGED_BY.to_owned(), MANAGER.to_owned());
@@ -160,11 +154,11 @@ fn slice(
         address_type: address_type.to_owned(),
         endpoints: Some(list),
         metadata: ObjectMeta {
-            generate_name: Some(slices::prefix(name)),
+            generate_name: Some(generated_name(name)),
             namespace: meta.namespace.clone(),
             labels: Some(labels),
             annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
-            owner_references: slices::owner(endpoints),
+            owner_references: Some(vec![controller_reference(endpoints)]),
             ..ObjectMeta::default()
         },
         ports: Some(ports),

@@ -14,6 +14,7 @@ use k8s_openapi::api::discovery::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::backends;
+use crate::object::{controller_reference, generated_name, label, name};
 
 /// Label of a slice with its service.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -169,16 +170,12 @@ fn desired(
         let labels = nodes(backends::node_name(pod).unwrap_or_default());
         // Without its node the zone of a pod is unknown; its service is enqueued when the node
         // appears.
-        if labels.is_none() && !publishes_all(service) {
+        if labels.is_none() && !backends::publishes_all(service) {
             continue;
         }
         let zone = labels.and_then(|mut labels| labels.remove(ZONE));
-        let endpoint = endpoint(
-            pod,
-            service,
-            zone.filter(|zone| !zone.is_empty()),
-            address_type,
-        );
+        let zone = zone.filter(|zone| !zone.is_empty());
+        let endpoint = endpoint(pod, service, zone, address_type);
         if !endpoint.addresses.is_empty() {
             endpoints.insert(identity(&endpoint), endpoint);
         }
@@ -292,7 +289,7 @@ fn is_equal(wanted: &Endpoint, had: &Endpoint) -> bool {
 fn endpoint(pod: &Pod, service: &Service, zone: Option<String>, address_type: &str) -> Endpoint {
     let serving = backends::is_ready(pod);
     let terminating = backends::is_leaving(pod);
-    let ready = publishes_all(service) || (serving && !terminating);
+    let ready = backends::publishes_all(service) || (serving && !terminating);
     let node_name = backends::node_name(pod).map(str::to_owned);
     Endpoint {
         addresses: backends::addresses(pod)
@@ -326,16 +323,10 @@ fn hints(
     if !ready || !matches!(wish, "PreferClose" | "PreferSameZone" | "PreferSameNode") {
         return None;
     }
-    let for_zones = zone.map(|name| {
-        vec![ForZone {
-            name: name.to_owned(),
-        }]
-    });
-    let for_nodes = node.filter(|_| wish == "PreferSameNode").map(|name| {
-        vec![ForNode {
-            name: name.to_owned(),
-        }]
-    });
+    let zone = zone.map(str::to_owned);
+    let node = node.filter(|_| wish == "PreferSameNode").map(str::to_owned);
+    let for_zones = zone.map(|name| vec![ForZone { name }]);
+    let for_nodes = node.map(|name| vec![ForNode { name }]);
     (for_zones.is_some() || for_nodes.is_some()).then_some(EndpointHints {
         for_nodes,
         for_zones,
@@ -353,17 +344,8 @@ pub(super) fn target(pod: &Pod) -> ObjectReference {
     }
 }
 
-fn publishes_all(service: &Service) -> bool {
-    let spec = service.spec.as_ref();
-    spec.and_then(|spec| spec.publish_not_ready_addresses) == Some(true)
-}
-
 fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
-    let ports = service
-        .spec
-        .iter()
-        .flat_map(|spec| spec.ports.iter().flatten());
-    ports
+    backends::ports(service)
         .filter_map(|port| {
             Some(EndpointPort {
                 app_protocol: port.app_protocol.clone(),
@@ -419,54 +401,37 @@ fn new_slice(service: &Service, ports: Vec<EndpointPort>, address_type: &str) ->
         address_type: address_type.to_owned(),
         endpoints: Some(Vec::new()),
         metadata: ObjectMeta {
-            generate_name: Some(prefix(service.metadata.name.as_deref().unwrap_or_default())),
+            generate_name: Some(generated_name(name(&service.metadata))),
             namespace: service.metadata.namespace.clone(),
             labels: Some(labels(service)),
-            owner_references: owner(service),
+            owner_references: Some(vec![controller_reference(service)]),
             ..ObjectMeta::default()
         },
         ports: Some(ports),
     }
 }
 
-/// The owner reference of a slice.
-pub(super) fn owner<K: kube::Resource<DynamicType = ()>>(
-    object: &K,
-) -> Option<Vec<OwnerReference>> {
-    let owner = OwnerReference {
-        block_owner_deletion: Some(true),
-        ..object.controller_owner_ref(&())?
-    };
-    Some(vec![owner])
-}
-
-/// Name prefix of a service's slices.
-pub(super) fn prefix(service: &str) -> String {
-    let prefix = format!("{service}-");
-    if machinery::names::name_is_dns_subdomain(&prefix, true).is_empty() {
-        prefix
-    } else {
-        service.to_owned()
-    }
-}
-
 /// The labels of a service's slices: the service's own, and those of the controller.
 fn labels(service: &Service) -> BTreeMap<String, String> {
+    let mut labels = service_labels(service);
+    labels.insert(SERVICE_NAME.to_owned(), name(&service.metadata).to_owned());
+    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+    labels
+}
+
+/// The labels of a service, and whether it is headless.
+pub(super) fn service_labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
     if !backends::has_cluster_ip(service) {
         labels.insert(HEADLESS.to_owned(), String::new());
     }
-    let name = service.metadata.name.clone().unwrap_or_default();
-    labels.insert(SERVICE_NAME.to_owned(), name);
-    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     labels
 }
 
 /// The controller of a slice.
 pub(super) fn managed_by(slice: &EndpointSlice) -> Option<&str> {
-    let labels = slice.metadata.labels.as_ref()?;
-    labels.get(MANAGED_BY).map(String::as_str)
+    label(&slice.metadata, MANAGED_BY)
 }
 
 fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
@@ -475,12 +440,8 @@ fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
             && owner.kind == "Service"
             && owner.api_version == "v1"
     };
-    slice
-        .metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(is_service)
+    let mut owners = slice.metadata.owner_references.iter().flatten();
+    owners.any(is_service)
 }
 
 #[cfg(test)]

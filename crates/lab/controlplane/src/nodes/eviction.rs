@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use machinery::node_affinity::tolerates;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The verdict on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,16 +23,12 @@ pub(super) fn verdict(
     arrived: Timestamp,
     first_seen: Timestamp,
 ) -> EvictionVerdict {
-    let driving: Vec<_> = taints
-        .iter()
-        .filter(|taint| taint.effect == "NoExecute")
-        .collect();
     let mut until: Option<Timestamp> = None;
-    for taint in driving {
+    for taint in taints.iter().filter(|taint| taint.effect == "NoExecute") {
         let value = json!(taint);
         let matching = tolerations
             .iter()
-            .find(|toleration| tolerates(std::slice::from_ref(&as_value(toleration)), &value));
+            .find(|toleration| tolerates(&[json!(toleration)], &value));
         let Some(toleration) = matching else {
             return EvictionVerdict::Until(Timestamp::MIN);
         };
@@ -47,10 +43,6 @@ pub(super) fn verdict(
         until = Some(until.map_or(end, |until| until.min(end)));
     }
     until.map_or(EvictionVerdict::Stay, EvictionVerdict::Until)
-}
-
-fn as_value(toleration: &Toleration) -> Value {
-    json!(toleration)
 }
 
 #[cfg(test)]

@@ -7,18 +7,18 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use parking_lot::Mutex;
 use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
 use super::eviction::{EvictionVerdict, verdict};
-use super::{Caches, node_name, pods};
+use super::{Caches, taints};
+use crate::object::name;
+use crate::pod::node_name;
 
 const WORKERS: usize = 8;
 
 struct Evictor {
-    client: Client,
     caches: Caches,
     events: Events,
     /// Pods to be evicted later, and since when that is known.
@@ -29,21 +29,21 @@ pub(super) fn start(manager: &Manager, caches: Caches) {
     let queue: Queue<Key> = Queue::new();
     let waiting = Arc::new(Mutex::new(HashMap::new()));
 
-    let (to, pods) = (queue.clone(), caches.pods_by_node.clone());
-    caches.nodes.on_change(move |change| {
+    let pods = caches.pods_by_node.clone();
+    queue.enqueue_mapped(&caches.nodes, move |change| {
         let old: Vec<_> = change.old.iter().flat_map(|node| driving(node)).collect();
         let new: Vec<_> = change.new.iter().flat_map(|node| driving(node)).collect();
-        let Some(node) = change.object().filter(|_| old != new) else {
-            return;
-        };
-        for pod in pods.find(node.metadata.name.as_deref().unwrap_or_default()) {
-            to.add(Key::of(&pod.metadata));
-        }
+        let node = change.object().filter(|_| old != new);
+        let pods = node.map(|node| pods.find(name(&node.metadata)));
+        let pods = pods.unwrap_or_default();
+        pods.iter()
+            .map(|pod| Key::of(&pod.metadata))
+            .collect::<Vec<_>>()
     });
 
-    let (to, nodes, known) = (queue.clone(), caches.nodes.clone(), Arc::clone(&waiting));
-    caches.pods.on_change(move |change| {
-        let facts = |pod: &Pod| {
+    let (nodes, known) = (caches.nodes.clone(), Arc::clone(&waiting));
+    queue.enqueue_mapped(&caches.pods, move |change| {
+        let relevant = |pod: &Pod| {
             let spec = pod.spec.as_ref();
             (
                 node_name(pod).map(str::to_owned),
@@ -51,22 +51,17 @@ pub(super) fn start(manager: &Manager, caches: Caches) {
                 pod.metadata.deletion_timestamp.is_some(),
             )
         };
-        if change.old.as_deref().map(facts) == change.new.as_deref().map(facts) {
-            return;
+        if change.old.as_deref().map(relevant) == change.new.as_deref().map(relevant) {
+            return None;
         }
-        let Some(pod) = change.object() else {
-            return;
-        };
+        let pod = change.object()?;
         let key = Key::of(&pod.metadata);
         let node = node_name(pod).and_then(|name| nodes.get("", name));
         let driven = node.is_some_and(|node| driving(&node).next().is_some());
-        if driven || known.lock().contains_key(&key) {
-            to.add(key);
-        }
+        (driven || known.lock().contains_key(&key)).then_some(key)
     });
 
     let evictor = Evictor {
-        client: manager.client(),
         caches,
         events: manager.events("taint-eviction-controller"),
         waiting,
@@ -76,8 +71,7 @@ pub(super) fn start(manager: &Manager, caches: Caches) {
 
 /// The `NoExecute` taints of a node.
 fn driving(node: &Node) -> impl Iterator<Item = &Taint> {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
-    let taints = taints.unwrap_or_default().iter();
+    let taints = taints(node).iter();
     taints.filter(|taint| taint.effect == "NoExecute")
 }
 
@@ -93,25 +87,15 @@ impl Reconcile for Evictor {
             return Ok(Next::Wait);
         };
         let node = node_name(&pod).and_then(|name| self.caches.nodes.get("", name));
-        let taints: Vec<Taint> = node
-            .iter()
-            .flat_map(|node| driving(node))
-            .cloned()
-            .collect();
+        let taints = node.as_deref().map(taints).unwrap_or_default();
         let now = Timestamp::now();
         let first_seen = self.waiting.lock().get(key).copied().unwrap_or(now);
         let created = pod.metadata.creation_timestamp.as_ref();
         let arrived = created.map_or(Timestamp::MIN, |time| time.0);
-        let tolerations = pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.tolerations.as_deref());
-        match verdict(
-            &taints,
-            tolerations.unwrap_or_default(),
-            arrived,
-            first_seen,
-        ) {
+        let spec = pod.spec.as_ref();
+        let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+        let tolerations = tolerations.unwrap_or_default();
+        match verdict(taints, tolerations, arrived, first_seen) {
             EvictionVerdict::Stay => {
                 if self.waiting.lock().remove(key).is_some() {
                     let text = format!("Cancelling deletion of Pod {key}");
@@ -143,11 +127,10 @@ impl Evictor {
             "DeletionByTaintManager",
             "Taint manager: deleting due to NoExecute taint",
         )] });
-        if !pods::set_status(&self.client, pod, status, "for eviction").await? {
-            return Ok(());
+        if self.caches.set_pod_status(pod, status).await? {
+            self.caches.pod_writer.delete(&pod.metadata).await?;
+            self.caches.pods.wait_for_deletion(&pod.metadata).await;
         }
-        pods::delete(&self.client, pod, None).await?;
-        self.caches.pods.wait_for_deletion(&pod.metadata).await;
         Ok(())
     }
 }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, Client};
-use runtime::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile};
+use kube::api::DeleteParams;
+use runtime::{Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 use tracing::warn;
 
-use super::{Caches, Timing, evictor, node_name, pods, readiness};
+use super::{Caches, Timing, evictor, readiness, taints};
+use crate::pod::{is_terminal, node_name, phase};
 
 /// Number of terminated pods to keep (`--terminated-pod-gc-threshold`).
 const TERMINATED_POD_THRESHOLD: usize = 12_500;
@@ -18,13 +19,12 @@ const WORKERS: usize = 2;
 
 /// Deletes the pods of deleted nodes, keyed by node.
 struct Orphans {
-    client: Client,
+    nodes: Writer<Node>,
     caches: Caches,
 }
 
 /// Checks all pods periodically.
 struct Sweep {
-    client: Client,
     caches: Caches,
     timing: Timing,
     gone: Queue<Key>,
@@ -32,14 +32,12 @@ struct Sweep {
 
 pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
     let gone: Queue<Key> = Queue::new();
-    let to = gone.clone();
-    caches.nodes.on_change(move |change| {
-        if let (Some(node), None) = (&change.old, &change.new) {
-            to.add_after(Key::of(&node.metadata), timing.quarantine);
-        }
+    gone.enqueue_mapped_after(timing.quarantine, &caches.nodes, |change| {
+        let gone = change.old.as_ref().filter(|_| change.new.is_none());
+        gone.map(|node| Key::of(&node.metadata))
     });
     let orphans = Orphans {
-        client: manager.client(),
+        nodes: Writer::cluster(manager.client()),
         caches: caches.clone(),
     };
     manager.start(orphans, &gone, WORKERS);
@@ -47,7 +45,6 @@ pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
     let sweeps: Queue<Key> = Queue::new();
     sweeps.add(Key::new("", "all pods"));
     let sweep = Sweep {
-        client: manager.client(),
         caches,
         timing,
         gone,
@@ -65,17 +62,11 @@ impl Reconcile for Orphans {
             return Ok(Next::Wait);
         }
         // The cache may be stale, and a deletion is final: read the node from the API server.
-        let api: Api<Node> = Api::all(self.client.clone());
-        let node = api
-            .get(&key.name)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("get node {key}")))?;
-        if node.is_none() {
+        if self.nodes.get(key).await?.is_none() {
             for pod in self.caches.pods_by_node.find(&key.name) {
                 let why =
                     evictor::disruption(&pod, "DeletionByPodGC", "PodGC: node no longer exists");
-                remove(&self.client, &pod, Some(why)).await?;
+                remove(&self.caches, &pod, Some(why)).await?;
             }
         }
         Ok(Next::Wait)
@@ -99,7 +90,7 @@ impl Reconcile for Sweep {
         }
         let node = |name: &str| self.caches.nodes.get("", name);
         for pod in pods_to_delete(&pods, &node, TERMINATED_POD_THRESHOLD) {
-            if let Err(error) = remove(&self.client, &pod, None).await {
+            if let Err(error) = remove(&self.caches, &pod, None).await {
                 warn!(%error, "cannot delete an orphaned pod");
             }
         }
@@ -113,14 +104,11 @@ fn pods_to_delete(
     node: &dyn Fn(&str) -> Option<Arc<Node>>,
     kept: usize,
 ) -> Vec<Arc<Pod>> {
-    let mut ended: Vec<&Arc<Pod>> = pods.iter().filter(|pod| has_ended(pod)).collect();
+    let mut ended: Vec<&Arc<Pod>> = pods.iter().filter(|pod| is_terminal(pod)).collect();
     let surplus = ended.len().saturating_sub(kept);
     let order = |pod: &&Arc<Pod>| {
-        let reason = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.reason.as_deref());
-        let evicted = phase(pod) == Some("Failed") && reason == Some("Evicted");
+        let reason = pod.status.as_ref().and_then(|it| it.reason.as_deref());
+        let evicted = phase(pod) == "Failed" && reason == Some("Evicted");
         let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         (!evicted, created, pod.metadata.name.clone())
     };
@@ -138,41 +126,31 @@ fn pods_to_delete(
     surplus.chain(leaving).map(Arc::clone).collect()
 }
 
-fn phase(pod: &Pod) -> Option<&str> {
-    pod.status.as_ref()?.phase.as_deref()
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    matches!(phase(pod), Some("Succeeded" | "Failed"))
-}
-
 /// Whether a node has the out-of-service taint.
 fn is_out_of_service(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
-    let tainted = taints
-        .unwrap_or_default()
-        .iter()
-        .any(|taint| taint.key == OUT_OF_SERVICE);
-    tainted && readiness(node) != Some("True")
+    let mut taints = taints(node).iter();
+    taints.any(|taint| taint.key == OUT_OF_SERVICE) && readiness(node) != Some("True")
 }
 
 /// Sets a pod to Failed, and deletes it without a grace period.
 async fn remove(
-    client: &Client,
+    caches: &Caches,
     pod: &Pod,
     condition: Option<serde_json::Value>,
 ) -> Result<(), Error> {
-    if !has_ended(pod) {
+    if !is_terminal(pod) {
         let mut status =
             json!({ "phase": "Failed", "observedGeneration": pod.metadata.generation });
         if let Some(condition) = condition {
             status["conditions"] = json!([condition]);
         }
-        if !pods::set_status(client, pod, status, "as failed").await? {
+        if !caches.set_pod_status(pod, status).await? {
             return Ok(());
         }
     }
-    pods::delete(client, pod, Some(0)).await
+    let at_once = DeleteParams::default().grace_period(0);
+    let deleted = caches.pod_writer.delete_with(&pod.metadata, at_once).await;
+    deleted.map(drop)
 }
 
 #[cfg(test)]

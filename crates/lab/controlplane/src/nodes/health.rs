@@ -8,17 +8,12 @@ const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure"
 
 /// The conditions of an unresponsive node, or `None` if they are set already.
 pub(super) fn unknown_conditions(node: &Node, now: &Time) -> Option<Vec<NodeCondition>> {
-    let had = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_deref());
-    let mut conditions = had.unwrap_or_default().to_vec();
+    let status = node.status.as_ref();
+    let had = status.and_then(|status| status.conditions.clone());
+    let mut conditions = had.unwrap_or_default();
     let mut changed = false;
     for type_ in KUBELET_CONDITIONS {
-        match conditions
-            .iter_mut()
-            .find(|condition| condition.type_ == type_)
-        {
+        match conditions.iter_mut().find(|it| it.type_ == type_) {
             None => {
                 changed = true;
                 conditions.push(NodeCondition {

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
 use parking_lot::Mutex;
-use runtime::{Absent as _, Change, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Change, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 
 use super::taints::{self, Expulsion};
 use super::zones::{self, Pace, Zones};
-use super::{Caches, Timing, condition, health, pods, readiness};
+use super::{Caches, Timing, condition, health, readiness};
+use crate::object::{label, name};
+use crate::pod::is_ready;
 
 const LEASES: &str = "kube-node-lease";
 const WORKERS: usize = 8;
@@ -39,7 +39,7 @@ struct NodeHistory {
 }
 
 struct Lifecycle {
-    client: Client,
+    writer: Writer<Node>,
     caches: Caches,
     timing: Timing,
     events: Events,
@@ -91,7 +91,7 @@ pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
     });
 
     let lifecycle = Lifecycle {
-        client: manager.client(),
+        writer: Writer::cluster(manager.client()).shown_by(&caches.nodes),
         caches,
         timing,
         events,
@@ -102,17 +102,12 @@ pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
 
 /// Emits events for added and deleted nodes.
 fn emit_events(events: &Events, change: &Change<Node>) {
-    let (node, reason, what) = match (&change.old, &change.new) {
-        (None, Some(node)) => (node, "RegisteredNode", "Registered Node"),
-        (Some(node), None) => (node, "RemovingNode", "Removing Node"),
+    let (node, reason, what, preposition) = match (&change.old, &change.new) {
+        (None, Some(node)) => (node, "RegisteredNode", "Registered Node", "in"),
+        (Some(node), None) => (node, "RemovingNode", "Removing Node", "from"),
         _ => return,
     };
-    let name = node.metadata.name.as_deref().unwrap_or_default();
-    let preposition = if reason == "RegisteredNode" {
-        "in"
-    } else {
-        "from"
-    };
+    let name = name(&node.metadata);
     let text = format!("Node {name} event: {what} {name} {preposition} Controller");
     events.normal(node.as_ref(), reason, text);
 }
@@ -157,12 +152,9 @@ fn is_relevant(change: &Change<Node>) -> bool {
 }
 
 fn states(node: &Node) -> impl Iterator<Item = (&str, &str)> {
-    let status = node.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_deref());
-    let conditions: &[NodeCondition] = conditions.unwrap_or_default();
-    conditions
-        .iter()
-        .map(|condition| (condition.type_.as_str(), condition.status.as_str()))
+    let status = node.status.iter();
+    let conditions = status.flat_map(|status| status.conditions.iter().flatten());
+    conditions.map(|condition| (condition.type_.as_str(), condition.status.as_str()))
 }
 
 impl Reconcile for Lifecycle {
@@ -190,13 +182,9 @@ impl Reconcile for Lifecycle {
 }
 
 impl Lifecycle {
-    fn api(&self) -> Api<Node> {
-        Api::all(self.client.clone())
-    }
-
     /// The remaining grace period of a node; `None` if it has passed.
     fn time_left(&self, node: &Node) -> Option<Duration> {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let name = name(&node.metadata);
         let lease = self.caches.leases.get(LEASES, name);
         let lasts = lease.and_then(|lease| lease.spec.as_ref()?.lease_duration_seconds);
         let lasts = Duration::from_secs(lasts.and_then(|it| u64::try_from(it).ok()).unwrap_or(0));
@@ -217,42 +205,36 @@ impl Lifecycle {
         let Some(conditions) = health::unknown_conditions(node, &now()) else {
             return Ok(Arc::clone(node));
         };
-        let name = node.metadata.name.clone().unwrap_or_default();
-        let mut unknown_conditions = node.as_ref().clone();
-        unknown_conditions.status.get_or_insert_default().conditions = Some(conditions);
-        let written = self
-            .api()
-            .replace_status(&name, &PostParams::default(), &unknown_conditions)
-            .await
-            .map_err(Error::api(format!("update status of node {name}")))?;
+        let mut status = node.status.clone().unwrap_or_default();
+        status.conditions = Some(conditions);
+        let written = self.writer.replace_status(&node.metadata, &status).await?;
         if readiness(node) == Some("True") {
-            let text = format!("Node {name} status is now: NodeNotReady");
+            let text = format!("Node {} status is now: NodeNotReady", name(&node.metadata));
             self.events.normal(node.as_ref(), "NodeNotReady", text);
         }
-        self.caches.nodes.saw(&written).await;
         Ok(Arc::new(written))
     }
 
     /// Marks the pods of an unresponsive node as not ready, once per outage, because its kubelet
     /// cannot.
     async fn mark_pods(&self, node: &Node) -> Result<(), Error> {
-        let name = node.metadata.name.clone().unwrap_or_default();
-        if self.memory.lock().marked.contains(&name) {
+        let name = name(&node.metadata);
+        if self.memory.lock().marked.contains(name) {
             return Ok(());
         }
-        for pod in self.caches.pods_by_node.find(&name) {
+        for pod in self.caches.pods_by_node.find(name) {
             if !is_ready(&pod) {
                 continue;
             }
             let status = json!({ "conditions": [
                 { "type": "Ready", "status": "False", "lastTransitionTime": now() },
             ] });
-            if pods::set_status(&self.client, &pod, status, "as not ready").await? {
+            if self.caches.set_pod_status(&pod, status).await? {
                 self.events
                     .warning(pod.as_ref(), "NodeNotReady", "Node is not ready");
             }
         }
-        self.memory.lock().marked.insert(name);
+        self.memory.lock().marked.insert(name.to_owned());
         Ok(())
     }
 
@@ -264,25 +246,15 @@ impl Lifecycle {
         if taints.is_none() && labels.is_empty() {
             return Ok(wait);
         }
-        let name = node.metadata.name.clone().unwrap_or_default();
-        let mut patch = json!({
-            "metadata": { "resourceVersion": node.metadata.resource_version },
-        });
+        let mut patch = json!({});
         if let Some(taints) = taints {
             patch["spec"] = json!({ "taints": taints });
         }
         if !labels.is_empty() {
             patch["metadata"]["labels"] = json!(labels);
         }
-        let written = self
-            .api()
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("taint node {name}")))?;
-        if let Some(written) = written {
-            self.caches.nodes.saw(&written).await;
-        }
+        let written = self.writer.merge_into(&node.metadata, patch).await;
+        written.not_found_as_none()?;
         Ok(wait)
     }
 
@@ -316,23 +288,11 @@ fn now() -> Time {
     Time(Timestamp::now())
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 fn missing_labels(node: &Node) -> BTreeMap<&'static str, String> {
-    let labels = node.metadata.labels.as_ref();
-    let value = |key: &str| labels.and_then(|labels| labels.get(key));
+    let value = |key: &str| label(&node.metadata, key);
     let repeated = REPEATED_LABELS.into_iter().filter_map(|(stable, old)| {
         let wanted = value(stable)?;
-        (value(old) != Some(wanted)).then(|| (old, wanted.clone()))
+        (value(old) != Some(wanted)).then(|| (old, wanted.to_owned()))
     });
     repeated.collect()
 }

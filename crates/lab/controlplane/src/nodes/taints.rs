@@ -6,22 +6,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
 
 /// Condition type, status and the resulting taint.
 const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
-    (
-        "MemoryPressure",
-        "True",
-        "node.kubernetes.io/memory-pressure",
-    ),
+    ("MemoryPressure", "True", MEMORY_PRESSURE),
     ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    (
-        "NetworkUnavailable",
-        "True",
-        "node.kubernetes.io/network-unavailable",
-    ),
+    ("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
@@ -47,16 +41,11 @@ pub(super) fn expulsion_for(readiness: &str) -> Option<&'static str> {
 
 /// Whether a node has a `NoExecute` taint for not being ready.
 pub(super) fn expels(node: &Node) -> bool {
-    taints(node).iter().any(is_expelling)
+    super::taints(node).iter().any(is_expelling)
 }
 
 fn is_expelling(taint: &Taint) -> bool {
     taint.effect == "NoExecute" && matches!(taint.key.as_str(), NOT_READY | UNREACHABLE)
-}
-
-fn taints(node: &Node) -> &[Taint] {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
-    taints.unwrap_or_default()
 }
 
 /// The desired taints of a node, or `None` if it has them. Other taints are kept.
@@ -80,7 +69,7 @@ pub(super) fn wanted(node: &Node, expulsion: Expulsion, now: &Time) -> Option<Ve
             expulsion != Expulsion::Leave && is_expelling(taint)
         }
     };
-    let had = taints(node);
+    let had = super::taints(node);
     let has = |key: &str, effect: &str| had.iter().any(|it| it.key == key && it.effect == effect);
     let mut result: Vec<Taint> = had
         .iter()

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 
+use crate::object::label;
+
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
@@ -74,7 +76,7 @@ impl Zones {
                 self.zones.remove(&zone);
             }
         }
-        let Some(node) = node.filter(|node| label(node, EXCLUDED).is_none()) else {
+        let Some(node) = node.filter(|node| label(&node.metadata, EXCLUDED).is_none()) else {
             return;
         };
         let (zone, ready) = (zone_of(node), super::readiness(node) == Some("True"));
@@ -111,14 +113,9 @@ impl Zones {
     }
 }
 
-fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
-}
-
 /// The failure domain of a node.
 pub(super) fn zone_of(node: &Node) -> String {
-    let part = |key| label(node, key).unwrap_or_default();
+    let part = |key| label(&node.metadata, key).unwrap_or_default();
     format!("{}:{}", part(REGION), part(ZONE))
 }
 

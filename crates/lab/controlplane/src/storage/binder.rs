@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client};
-use runtime::{Absent as _, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 
-use super::claims::{self, ClaimInputs, PendingEvent};
+use super::claims::{self, ClaimInputs};
 use super::volumes::{self, Reclaim};
 use super::{
     BETA_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, Caches, PROVISIONER, SELECTED_NODE,
-    WORKERS, annotation, claim_class, claim_of, matching, of_class, volume_of,
+    WORKERS, annotation, claim_class, claim_of, claim_ref, matching, node_name, of_class,
+    volume_of, volume_phase,
 };
 
 /// State shared by both controllers.
 struct Binder {
-    client: Client,
     caches: Caches,
     events: Events,
     claims: Queue<Key>,
@@ -29,7 +27,6 @@ struct Volumes(Arc<Binder>);
 
 pub(super) fn start(manager: &Manager, caches: Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
     let binder = Arc::new(Binder {
-        client: manager.client(),
         caches,
         events: manager.events("persistentvolume-controller"),
         claims: claims.clone(),
@@ -53,20 +50,20 @@ impl Reconcile for Claims {
             claims::Step::Assign(class) => {
                 let mut claim = claim.as_ref().clone();
                 claim.spec.get_or_insert_default().storage_class_name = Some(class);
-                binder.write_claim(&claim).await?;
+                binder.caches.claim_writer.replace(&claim).await?;
             }
             claims::Step::Provision(provisioner) => binder.provision(&claim, provisioner).await?,
             claims::Step::Pend(note) => {
                 if let Some(note) = &note {
-                    binder.emit_event(claim.as_ref(), note);
+                    note.emit(&binder.events, claim.as_ref());
                 }
                 binder.write_claim_status(&claim, "Pending", None).await?;
             }
-            claims::Step::Refuse(note) => binder.emit_event(claim.as_ref(), &note),
+            claims::Step::Refuse(note) => note.emit(&binder.events, claim.as_ref()),
             claims::Step::Lose(note) => {
                 if claim_phase(&claim) != Some("Lost") {
                     binder.write_claim_status(&claim, "Lost", None).await?;
-                    binder.emit_event(claim.as_ref(), &note);
+                    note.emit(&binder.events, claim.as_ref());
                 }
             }
         }
@@ -95,9 +92,9 @@ impl Reconcile for Volumes {
                 .claims
                 .add(claim_of(&volume).unwrap_or_else(|| key.clone())),
             volumes::Step::Mismatch(of_volume, of_claim) => {
-                binder.emit_event(volume.as_ref(), &of_volume);
+                of_volume.emit(&binder.events, volume.as_ref());
                 if let Some(claim) = claim {
-                    binder.emit_event(claim.as_ref(), &of_claim);
+                    of_claim.emit(&binder.events, claim.as_ref());
                 }
             }
         }
@@ -111,21 +108,17 @@ impl Binder {
         if let Some(name) = volume_of(claim) {
             candidates.extend(self.caches.volumes.get("", name));
         } else {
-            let free = of_class(&claim_class(claim));
+            let free = of_class(claim_class(claim));
             candidates.extend(self.caches.volumes_by_use.find(&free));
         }
-        let class = self.caches.classes.get("", &claim_class(claim));
+        let class = self.caches.classes.get("", claim_class(claim));
         let default_class = claims::default_class(&self.caches.classes.list());
         let selected = annotation(&claim.metadata, SELECTED_NODE);
         let node = selected.and_then(|name| self.caches.nodes.get("", name));
         let pods = self.caches.pods_by_claim.find(&key.to_string());
         let waiting: Vec<String> = pods
             .iter()
-            .filter(|pod| {
-                pod.spec
-                    .as_ref()
-                    .is_some_and(|spec| spec.node_name.is_none())
-            })
+            .filter(|pod| node_name(pod).is_none())
             .filter_map(|pod| pod.metadata.name.clone())
             .collect();
         let around = ClaimInputs {
@@ -149,37 +142,11 @@ impl Binder {
         };
         let cached = self.caches.claims.find(&key);
         let done = matches!(volume_phase(volume), Some("Released" | "Failed"));
-        if cached
-            .as_ref()
-            .is_some_and(|claim| matching::is_meant_for(volume, claim))
-            || done
-        {
+        let meant = |claim: &Arc<_>| matching::is_meant_for(volume, claim);
+        if done || cached.as_ref().is_some_and(meant) {
             return Ok(cached);
         }
-        let live = self
-            .claim_api(&key.namespace)
-            .get(&key.name)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("get claim {key}")))?;
-        Ok(live.map(Arc::new))
-    }
-
-    fn claim_api(&self, namespace: &str) -> Api<PersistentVolumeClaim> {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
-    fn volume_api(&self) -> Api<PersistentVolume> {
-        Api::all(self.client.clone())
-    }
-
-    fn emit_event<K: kube::Resource<DynamicType = ()>>(&self, about: &K, note: &PendingEvent) {
-        if note.warning {
-            self.events
-                .warning(about, note.reason, note.message.clone());
-        } else {
-            self.events.normal(about, note.reason, note.message.clone());
-        }
+        Ok(self.caches.claim_writer.get(&key).await?.map(Arc::new))
     }
 
     async fn bind(
@@ -200,11 +167,7 @@ impl Binder {
         claim: &PersistentVolumeClaim,
     ) -> Result<Arc<PersistentVolume>, Error> {
         let meant = matching::is_meant_for(volume, claim);
-        let has = volume
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.claim_ref.as_ref());
-        if meant && has.is_some_and(|has| has.uid == claim.metadata.uid) {
+        if meant && claim_ref(volume).is_some_and(|has| has.uid == claim.metadata.uid) {
             return Ok(Arc::clone(volume));
         }
         let mut volume = volume.as_ref().clone();
@@ -220,7 +183,8 @@ impl Binder {
         if !meant {
             mark(&mut volume.metadata.annotations, BOUND_BY_CONTROLLER);
         }
-        self.write_volume(&volume).await.map(Arc::new)
+        let written = self.caches.volume_writer.replace(&volume).await;
+        written.map(Arc::new)
     }
 
     async fn bind_claim(
@@ -239,7 +203,8 @@ impl Binder {
             mark(&mut claim.metadata.annotations, BOUND_BY_CONTROLLER);
         }
         mark(&mut claim.metadata.annotations, BIND_COMPLETED);
-        self.write_claim(&claim).await.map(Arc::new)
+        let written = self.caches.claim_writer.replace(&claim).await;
+        written.map(Arc::new)
     }
 
     async fn provision(
@@ -257,7 +222,7 @@ impl Binder {
             let annotations = claim.metadata.annotations.get_or_insert_default();
             annotations.insert(BETA_PROVISIONER.to_owned(), provisioner.clone());
             annotations.insert(PROVISIONER.to_owned(), provisioner);
-            self.write_claim(&claim).await?;
+            self.caches.claim_writer.replace(&claim).await?;
         }
         self.events.normal(claim, "ExternalProvisioning", message);
         Ok(())
@@ -269,38 +234,16 @@ impl Binder {
             volume = self.write_phase(&volume, "Released", None).await?;
         }
         match then {
-            Reclaim::Delete => self.delete(&volume).await?,
+            Reclaim::Delete if volume.metadata.deletion_timestamp.is_none() => {
+                self.caches.volume_writer.delete(&volume.metadata).await?;
+            }
             Reclaim::Fail(note) if volume_phase(&volume) != Some("Failed") => {
                 self.write_phase(&volume, "Failed", Some(note.message.clone()))
                     .await?;
-                self.emit_event(volume.as_ref(), &note);
+                note.emit(&self.events, volume.as_ref());
             }
-            Reclaim::Leave | Reclaim::Fail(_) => {}
+            Reclaim::Leave | Reclaim::Delete | Reclaim::Fail(_) => {}
         }
-        Ok(())
-    }
-
-    async fn delete(&self, volume: &PersistentVolume) -> Result<(), Error> {
-        if volume.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let name = volume.metadata.name.clone().unwrap_or_default();
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: volume.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        self.volume_api()
-            .delete(&name, &params)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("delete volume {name}")))?;
-        self.caches
-            .volumes
-            .wait_for_deletion(&volume.metadata)
-            .await;
         Ok(())
     }
 
@@ -318,35 +261,10 @@ impl Binder {
         if let Some(annotations) = &mut volume.metadata.annotations {
             annotations.remove(BOUND_BY_CONTROLLER);
         }
-        let volume = self.write_volume(&volume).await?;
+        let volume = self.caches.volume_writer.replace(&volume).await?;
         self.write_phase(&Arc::new(volume), "Available", None)
             .await?;
         Ok(())
-    }
-
-    async fn write_claim(
-        &self,
-        claim: &PersistentVolumeClaim,
-    ) -> Result<PersistentVolumeClaim, Error> {
-        let key = Key::of(&claim.metadata);
-        let written = self
-            .claim_api(&key.namespace)
-            .replace(&key.name, &PostParams::default(), claim)
-            .await
-            .map_err(Error::api(format!("update claim {key}")))?;
-        self.caches.claims.saw(&written).await;
-        Ok(written)
-    }
-
-    async fn write_volume(&self, volume: &PersistentVolume) -> Result<PersistentVolume, Error> {
-        let name = volume.metadata.name.clone().unwrap_or_default();
-        let written = self
-            .volume_api()
-            .replace(&name, &PostParams::default(), volume)
-            .await
-            .map_err(Error::api(format!("update volume {name}")))?;
-        self.caches.volumes.saw(&written).await;
-        Ok(written)
     }
 
     async fn write_phase(
@@ -358,17 +276,11 @@ impl Binder {
         if volume_phase(volume) == Some(phase) {
             return Ok(Arc::clone(volume));
         }
-        let name = volume.metadata.name.clone().unwrap_or_default();
-        let mut volume = volume.as_ref().clone();
-        let status = volume.status.get_or_insert_default();
+        let mut status = volume.status.clone().unwrap_or_default();
         status.phase = Some(phase.to_owned());
         status.message = message;
-        let written = self
-            .volume_api()
-            .replace_status(&name, &PostParams::default(), &volume)
-            .await
-            .map_err(Error::api(format!("update status of volume {name}")))?;
-        self.caches.volumes.saw(&written).await;
+        let writer = &self.caches.volume_writer;
+        let written = writer.replace_status(&volume.metadata, &status).await?;
         Ok(Arc::new(written))
     }
 
@@ -379,18 +291,10 @@ impl Binder {
         volume: Option<&PersistentVolume>,
     ) -> Result<(), Error> {
         let status = claims::status(claim, phase, volume);
-        if claim.status.as_ref() == Some(&status) {
-            return Ok(());
+        if claim.status.as_ref() != Some(&status) {
+            let writer = &self.caches.claim_writer;
+            writer.replace_status(&claim.metadata, &status).await?;
         }
-        let key = Key::of(&claim.metadata);
-        let mut claim = claim.clone();
-        claim.status = Some(status);
-        let written = self
-            .claim_api(&key.namespace)
-            .replace_status(&key.name, &PostParams::default(), &claim)
-            .await
-            .map_err(Error::api(format!("update status of claim {key}")))?;
-        self.caches.claims.saw(&written).await;
         Ok(())
     }
 }
@@ -402,8 +306,4 @@ fn mark(annotations: &mut Option<std::collections::BTreeMap<String, String>>, ke
 
 fn claim_phase(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.status.as_ref()?.phase.as_deref()
-}
-
-fn volume_phase(volume: &PersistentVolume) -> Option<&str> {
-    volume.status.as_ref()?.phase.as_deref()
 }

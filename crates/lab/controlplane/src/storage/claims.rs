@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE};
-use super::{annotation, asked_class, claim_class, matching, volume_of};
+use super::{annotation, asked_class, claim_class, claim_ref, matching, volume_of};
+use crate::object::{NewEvent, name};
 
 const DEFAULT_CLASS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
@@ -30,14 +31,6 @@ pub(super) struct ClaimInputs<'a> {
     pub(super) waiting_pods: &'a [String],
 }
 
-/// An event to emit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PendingEvent {
-    pub(super) warning: bool,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
 /// The next step of a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
@@ -48,11 +41,11 @@ pub(super) enum Step {
     /// Request a volume from a provisioner.
     Provision(String),
     /// Leave it pending.
-    Pend(Option<PendingEvent>),
+    Pend(Option<NewEvent>),
     /// Report an error; its status is left alone.
-    Refuse(PendingEvent),
+    Refuse(NewEvent),
     /// Its volume is gone: set it to Lost.
-    Lose(PendingEvent),
+    Lose(NewEvent),
 }
 
 /// Decides the next step of a claim.
@@ -79,32 +72,13 @@ pub(super) fn decide(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) ->
 }
 
 fn lose(message: &str) -> Step {
-    Step::Lose(warning("ClaimLost", message))
-}
-
-fn warning(reason: &'static str, message: impl Into<String>) -> PendingEvent {
-    PendingEvent {
-        warning: true,
-        reason,
-        message: message.into(),
-    }
-}
-
-fn normal(reason: &'static str, message: impl Into<String>) -> PendingEvent {
-    PendingEvent {
-        warning: false,
-        ..warning(reason, message)
-    }
+    Step::Lose(NewEvent::warning("ClaimLost", message))
 }
 
 /// A bound claim stays bound, unless its volume is bound to another claim.
 fn keep(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
-    let taken = volume
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.claim_ref.as_ref());
-    match taken {
-        Some(by) if by.uid != claim.metadata.uid => Step::Lose(warning(
+    match claim_ref(volume) {
+        Some(by) if by.uid != claim.metadata.uid => Step::Lose(NewEvent::warning(
             "ClaimMisbound",
             "Two claims are bound to the same volume, this one is bound incorrectly",
         )),
@@ -114,17 +88,13 @@ fn keep(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
 
 /// A claim with `spec.volumeName` gets that volume, if it is unbound and matches.
 fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
-    let name = volume.metadata.name.as_deref().unwrap_or_default();
-    let taken = volume
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.claim_ref.is_some());
-    if !taken {
+    let name = name(&volume.metadata);
+    if claim_ref(volume).is_none() {
         return match matching::mismatch(volume, claim) {
             None => Step::Bind(Arc::clone(volume)),
             Some(why) => {
                 let text = format!("Cannot bind to requested volume {name:?}: {why}");
-                Step::Pend(Some(warning("VolumeMismatch", text)))
+                Step::Pend(Some(NewEvent::warning("VolumeMismatch", text)))
             }
         };
     }
@@ -132,7 +102,7 @@ fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
         return Step::Bind(Arc::clone(volume));
     }
     let text = format!("volume {name:?} already bound to a different claim.");
-    let note = warning("FailedBinding", text);
+    let note = NewEvent::warning("FailedBinding", text);
     if annotation(&claim.metadata, BOUND_BY_CONTROLLER).is_some() {
         Step::Refuse(note)
     } else {
@@ -144,7 +114,7 @@ fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
 fn find(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) -> Step {
     let mode = around
         .class
-        .and_then(|class| class.volume_binding_mode.as_deref());
+        .and_then(|it| it.volume_binding_mode.as_deref());
     let waits = mode == Some("WaitForFirstConsumer");
     if let Some(volume) = matching::best(claim, around.volumes, waits, around.node) {
         return Step::Bind(Arc::clone(volume));
@@ -160,33 +130,33 @@ fn find(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) -> Step {
     let class = claim_class(claim);
     if class.is_empty() {
         let text = "no persistent volumes available for this claim and no storage class is set";
-        return Step::Pend(Some(normal("FailedBinding", text)));
+        return Step::Pend(Some(NewEvent::normal("FailedBinding", text)));
     }
     match around.class.map(|class| class.provisioner.as_str()) {
         None => {
             let text = format!("storageclass.storage.k8s.io {class:?} not found");
-            Step::Refuse(warning("ProvisioningFailed", text))
+            Step::Refuse(NewEvent::warning("ProvisioningFailed", text))
         }
         // In-tree provisioners, and `kubernetes.io/no-provisioner`.
         Some(builtin) if builtin.starts_with("kubernetes.io/") => {
             let text = format!("no volume plugin matched name: {builtin}");
-            Step::Refuse(warning("ProvisioningFailed", text))
+            Step::Refuse(NewEvent::warning("ProvisioningFailed", text))
         }
         Some(provisioner) => Step::Provision(provisioner.to_owned()),
     }
 }
 
-fn waiting(pods: &[String]) -> PendingEvent {
+fn waiting(pods: &[String]) -> NewEvent {
     match pods {
-        [] => normal(
+        [] => NewEvent::normal(
             "WaitForFirstConsumer",
             "waiting for first consumer to be created before binding",
         ),
-        [pod] => normal(
+        [pod] => NewEvent::normal(
             "WaitForPodScheduled",
             format!("waiting for pod {pod} to be scheduled"),
         ),
-        pods => normal(
+        pods => NewEvent::normal(
             "WaitForPodScheduled",
             format!("waiting for pods {} to be scheduled", pods.join(",")),
         ),
@@ -228,12 +198,9 @@ pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<String> {
             .any(|mark| annotation(&class.metadata, mark) == Some("true"))
     });
     let newest = defaults.min_by_key(|class| {
-        let created = class
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0);
-        (std::cmp::Reverse(created), class.metadata.name.clone())
+        let meta = &class.metadata;
+        let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+        (std::cmp::Reverse(created), meta.name.clone())
     });
     newest?.metadata.name.clone()
 }

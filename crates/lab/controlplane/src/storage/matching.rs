@@ -3,23 +3,18 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
-};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use machinery::node_affinity::volume_matches;
 use machinery::quantity::Quantity;
 use machinery::selector::LabelSelector;
 use serde_json::json;
 
-use super::{claim_class, volume_class};
+use super::{claim_class, claim_ref, volume_class, volume_phase};
+use crate::object::{label, name};
 
 /// Whether a volume is reserved for a claim: it references it, possibly without a UID.
 pub(super) fn is_meant_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let wanted = volume
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.claim_ref.as_ref());
-    wanted.is_some_and(|wanted| {
+    claim_ref(volume).is_some_and(|wanted| {
         wanted.name == claim.metadata.name
             && wanted.namespace == claim.metadata.namespace
             && (wanted.uid.as_deref().is_none_or(str::is_empty) || wanted.uid == claim.metadata.uid)
@@ -46,7 +41,7 @@ pub(super) fn best<'a>(
         return None;
     }
     fits.into_iter()
-        .filter(|volume| is_free(volume) && is_selected(claim, volume))
+        .filter(|volume| volume_phase(volume) == Some("Available") && is_selected(claim, volume))
         .filter(|volume| volume_class(volume) == claim_class(claim))
         .filter(|volume| node.is_none_or(|node| reaches(volume, node)))
         .min_by_key(|volume| {
@@ -61,7 +56,7 @@ pub(super) fn best<'a>(
 /// Why a volume that is referenced by name cannot be bound.
 pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     let text = if volume.metadata.deletion_timestamp.is_some() {
-        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        let name = name(&volume.metadata);
         return Some(format!("the volume is marked for deletion {name:?}"));
     } else if size(volume) < requested(claim) {
         "requested PV is too small"
@@ -80,11 +75,7 @@ pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
 }
 
 fn fits(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let claimed = volume
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.claim_ref.is_some());
-    (!claimed || is_meant_for(volume, claim))
+    (claim_ref(volume).is_none() || is_meant_for(volume, claim))
         && volume.metadata.deletion_timestamp.is_none()
         && size(volume) >= requested(claim)
         && !modes_differ(claim, volume)
@@ -92,27 +83,13 @@ fn fits(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
         && can_be_accessed(claim, volume)
 }
 
-fn is_free(volume: &PersistentVolume) -> bool {
-    let phase = volume
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    phase == Some("Available")
-}
-
 fn is_selected(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let Some(selector) = claim_spec(claim).and_then(|spec| spec.selector.as_ref()) else {
+    let Some(selector) = claim.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else {
         return true;
     };
     // The API server validates selectors; an invalid one matches nothing.
-    LabelSelector::from_label_selector_object(&json!(selector)).is_ok_and(|selector| {
-        let labels = volume.metadata.labels.as_ref();
-        selector.matches(|key| {
-            labels
-                .and_then(|labels| labels.get(key))
-                .map(String::as_str)
-        })
-    })
+    LabelSelector::from_label_selector_object(&json!(selector))
+        .is_ok_and(|selector| selector.matches(|key| label(&volume.metadata, key)))
 }
 
 /// Whether a volume is accessible from a node.
@@ -120,30 +97,40 @@ pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     volume_matches(&json!(volume.spec), &json!(node)).unwrap_or(false)
 }
 
-fn claim_spec(claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaimSpec> {
-    claim.spec.as_ref()
-}
-
-fn volume_spec(volume: &PersistentVolume) -> Option<&PersistentVolumeSpec> {
-    volume.spec.as_ref()
-}
-
 /// Whether the volume modes differ.
 pub(super) fn modes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let wanted = claim_spec(claim).and_then(|spec| spec.volume_mode.as_deref());
-    let given = volume_spec(volume).and_then(|spec| spec.volume_mode.as_deref());
+    let wanted = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_mode.as_deref());
+    let given = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_mode.as_deref());
     wanted.unwrap_or("Filesystem") != given.unwrap_or("Filesystem")
 }
 
 fn attributes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let wanted = claim_spec(claim).and_then(|spec| spec.volume_attributes_class_name.as_deref());
-    let given = volume_spec(volume).and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let wanted = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let given = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_attributes_class_name.as_deref());
     wanted.unwrap_or_default() != given.unwrap_or_default()
 }
 
 fn can_be_accessed(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let wanted = claim_spec(claim).and_then(|spec| spec.access_modes.as_deref());
-    let given = volume_spec(volume).and_then(|spec| spec.access_modes.as_deref());
+    let wanted = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.access_modes.as_deref());
+    let given = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.access_modes.as_deref());
     let given = given.unwrap_or_default();
     wanted
         .unwrap_or_default()
@@ -152,17 +139,20 @@ fn can_be_accessed(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> 
 }
 
 fn modes(volume: &PersistentVolume) -> usize {
-    let modes = volume_spec(volume).and_then(|spec| spec.access_modes.as_ref());
+    let modes = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.access_modes.as_ref());
     modes.map_or(0, Vec::len)
 }
 
 fn size(volume: &PersistentVolume) -> Option<Quantity> {
-    let capacity = volume_spec(volume)?.capacity.as_ref()?;
+    let capacity = volume.spec.as_ref()?.capacity.as_ref()?;
     capacity.get("storage")?.0.parse().ok()
 }
 
 fn requested(claim: &PersistentVolumeClaim) -> Option<Quantity> {
-    let requests = claim_spec(claim)?.resources.as_ref()?.requests.as_ref()?;
+    let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     requests.get("storage")?.0.parse().ok()
 }
 

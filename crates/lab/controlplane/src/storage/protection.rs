@@ -1,15 +1,14 @@
 //! Protection finalizers: keep claims used by pods, and bound volumes.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client};
-use runtime::{Cache, Error, Key, Kind, Manager, Next, Queue, Reconcile};
-use serde::Serialize;
+use runtime::{Error, Key, Kind, Manager, Next, Queue, Reconcile, Writer};
 
-use super::{Caches, WORKERS, claims_of};
+use super::{Caches, WORKERS, claims_of, ephemeral_name, volume_phase, volumes_of};
+use crate::object::namespace;
+use crate::pod::{is_terminal, node_name};
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
@@ -19,94 +18,61 @@ struct Claims {
     caches: Caches,
 }
 
-struct Volumes {
-    client: Client,
-    volumes: Cache<PersistentVolume>,
-}
+struct Volumes(Caches);
 
 pub(super) fn start(manager: &Manager, caches: &Caches) {
     let (claims, volumes) = (Queue::new(), Queue::new());
-    let to = claims.clone();
-    caches.claims.on_change(move |change| {
-        if let Some(claim) = change
-            .new
-            .as_ref()
-            .filter(|claim| is_relevant(&claim.metadata, CLAIM))
-        {
-            to.add(Key::of(&claim.metadata));
-        }
+    claims.enqueue_mapped(&caches.claims, |change| {
+        relevant(change.new.as_deref()?, CLAIM)
     });
     // A claim can be removed when the last pod that used it is gone.
-    let to = claims.clone();
-    caches.pods.on_change(move |change| {
-        if change.new.is_none() {
-            for claim in change.old.iter().flat_map(|pod| claims_of(pod)) {
-                to.add(claim);
-            }
-        }
+    claims.enqueue_mapped(&caches.pods, |change| {
+        let gone = change.old.as_ref().filter(|_| change.new.is_none());
+        gone.map(|pod| claims_of(pod)).unwrap_or_default()
     });
-    let to = volumes.clone();
-    caches.volumes.on_change(move |change| {
-        if let Some(volume) = change
-            .new
-            .as_ref()
-            .filter(|it| is_relevant(&it.metadata, VOLUME))
-        {
-            to.add(Key::of(&volume.metadata));
-        }
+    volumes.enqueue_mapped(&caches.volumes, |change| {
+        relevant(change.new.as_deref()?, VOLUME)
     });
     let keeper = Claims {
         client: manager.client(),
         caches: caches.clone(),
     };
     manager.start(keeper, &claims, WORKERS);
-    let keeper = Volumes {
-        client: manager.client(),
-        volumes: caches.volumes.clone(),
-    };
-    manager.start(keeper, &volumes, WORKERS);
+    manager.start(Volumes(caches.clone()), &volumes, WORKERS);
+}
+
+/// The key of an object whose finalizer may have to change.
+fn relevant<K: Kind>(object: &K, finalizer: &str) -> Option<Key> {
+    let meta = object.meta();
+    (step(meta, finalizer) != ProtectionStep::Nothing).then(|| Key::of(meta))
 }
 
 /// The next step for a finalizer.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum ProtectionStep {
     Add,
     RemoveIfUnused,
     Nothing,
 }
 
-fn step(meta: &ObjectMeta, finalizer: &str) -> Step {
+fn step(meta: &ObjectMeta, finalizer: &str) -> ProtectionStep {
     let has = meta.finalizers.iter().flatten().any(|it| it == finalizer);
     match (meta.deletion_timestamp.is_some(), has) {
-        (false, false) => Step::Add,
-        (true, true) => Step::RemoveIfUnused,
-        _ => Step::Nothing,
+        (false, false) => ProtectionStep::Add,
+        (true, true) => ProtectionStep::RemoveIfUnused,
+        _ => ProtectionStep::Nothing,
     }
-}
-
-fn is_relevant(meta: &ObjectMeta, finalizer: &str) -> bool {
-    step(meta, finalizer) != Step::Nothing
 }
 
 /// Whether a pod uses a claim. An unscheduled pod does not: no kubelet would start it any more. A
 /// terminated one does, except an ephemeral claim created for it.
 fn uses(pod: &Pod, claim: &Key) -> bool {
-    let Some(spec) = &pod.spec else {
-        return false;
-    };
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    let ended = matches!(phase, Some("Succeeded" | "Failed"));
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let here = pod.metadata.namespace.as_deref() == Some(&claim.namespace);
-    here && spec.node_name.as_ref().is_some_and(|node| !node.is_empty())
-        && spec.volumes.iter().flatten().any(|volume| {
+    let here = namespace(&pod.metadata) == claim.namespace;
+    here && node_name(pod).is_some()
+        && volumes_of(pod).any(|volume| {
             let named = volume.persistent_volume_claim.as_ref();
-            let made =
-                volume.ephemeral.is_some() && format!("{name}-{}", volume.name) == claim.name;
-            named.is_some_and(|it| it.claim_name == claim.name) || (made && !ended)
+            let made = volume.ephemeral.is_some() && ephemeral_name(pod, volume) == claim.name;
+            named.is_some_and(|it| it.claim_name == claim.name) || (made && !is_terminal(pod))
         })
 }
 
@@ -119,12 +85,11 @@ impl Reconcile for Claims {
         let Some(claim) = self.caches.claims.find(key) else {
             return Ok(Next::Wait);
         };
-        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &key.namespace);
         let step = step(&claim.metadata, CLAIM);
-        if step == Step::RemoveIfUnused && self.is_used(key).await? {
+        if step == ProtectionStep::RemoveIfUnused && self.is_used(key).await? {
             return Ok(Next::Wait);
         }
-        apply(&api, &self.caches.claims, key, &claim, step, CLAIM).await
+        apply(&self.caches.claim_writer, &claim.metadata, &step, CLAIM).await
     }
 }
 
@@ -150,48 +115,27 @@ impl Reconcile for Volumes {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(volume) = self.volumes.find(key) else {
+        let Some(volume) = self.0.volumes.find(key) else {
             return Ok(Next::Wait);
         };
-        let api: Api<PersistentVolume> = Api::all(self.client.clone());
         let step = step(&volume.metadata, VOLUME);
-        let phase = volume
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref());
-        if step == Step::RemoveIfUnused && phase == Some("Bound") {
+        if step == ProtectionStep::RemoveIfUnused && volume_phase(&volume) == Some("Bound") {
             return Ok(Next::Wait);
         }
-        apply(&api, &self.volumes, key, &volume, step, VOLUME).await
+        apply(&self.0.volume_writer, &volume.metadata, &step, VOLUME).await
     }
 }
 
-async fn apply<K>(
-    api: &Api<K>,
-    cache: &Cache<K>,
-    key: &Key,
-    object: &Arc<K>,
-    step: Step,
+async fn apply<K: Kind>(
+    writer: &Writer<K>,
+    read: &ObjectMeta,
+    step: &ProtectionStep,
     finalizer: &str,
-) -> Result<Next, Error>
-where
-    K: Kind<DynamicType = ()> + Serialize,
-{
-    let mut object = object.as_ref().clone();
-    let finalizers = object.meta_mut().finalizers.get_or_insert_default();
-    match step {
-        Step::Nothing => return Ok(Next::Wait),
-        Step::Add => finalizers.push(finalizer.to_owned()),
-        Step::RemoveIfUnused => finalizers.retain(|it| it != finalizer),
+) -> Result<Next, Error> {
+    if *step != ProtectionStep::Nothing {
+        let present = *step == ProtectionStep::Add;
+        writer.set_finalizer(read, finalizer, present).await?;
     }
-    let written = api
-        .replace(&key.name, &PostParams::default(), &object)
-        .await
-        .map_err(Error::api(format!(
-            "update finalizers of {} {key}",
-            K::kind(&())
-        )))?;
-    cache.saw(&written).await;
     Ok(Next::Wait)
 }
 

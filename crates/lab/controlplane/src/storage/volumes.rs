@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::claims::PendingEvent;
-use super::{PROVISIONED_BY, annotation, matching, volume_of};
+use super::{PROVISIONED_BY, annotation, claim_ref, matching, volume_of};
+use crate::object::{NewEvent, name};
 
 /// The next step of a volume.
 #[derive(Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(super) enum Step {
     /// Reconcile its claim.
     AskClaim,
     /// The volume and the referenced claim do not match: events for the volume and the claim.
-    Mismatch(PendingEvent, PendingEvent),
+    Mismatch(NewEvent, NewEvent),
 }
 
 /// How a released volume is reclaimed.
@@ -28,19 +28,13 @@ pub(super) enum Reclaim {
     /// It has no storage to delete.
     Delete,
     /// Deletion is not supported.
-    Fail(PendingEvent),
+    Fail(NewEvent),
 }
 
 /// Decides the next step of a volume, given the claim it references, if that exists.
 pub(super) fn decide(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> Step {
-    let wanted = volume
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.claim_ref.as_ref());
-    let Some(uid) = wanted
-        .and_then(|wanted| wanted.uid.as_deref())
-        .filter(|uid| !uid.is_empty())
-    else {
+    let uid = claim_ref(volume).and_then(|wanted| wanted.uid.as_deref());
+    let Some(uid) = uid.filter(|uid| !uid.is_empty()) else {
         return Step::Phase("Available");
     };
     let Some(claim) = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) else {
@@ -59,13 +53,8 @@ pub(super) fn decide(volume: &PersistentVolume, claim: Option<&PersistentVolumeC
 }
 
 fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Step {
-    let note = |message| PendingEvent {
-        warning: true,
-        reason: "VolumeMismatch",
-        message,
-    };
-    let claim = claim.metadata.name.as_deref().unwrap_or_default();
-    let volume = volume.metadata.name.as_deref().unwrap_or_default();
+    let note = |message: String| NewEvent::warning("VolumeMismatch", message);
+    let (claim, volume) = (name(&claim.metadata), name(&volume.metadata));
     Step::Mismatch(
         note(format!(
             "Cannot bind PersistentVolume to requested PersistentVolumeClaim {claim:?} due to incompatible volumeMode."
@@ -96,13 +85,7 @@ fn is_temporary(path: &str) -> bool {
 }
 
 fn reclaim(volume: &PersistentVolume) -> Reclaim {
-    let fail = |reason, message: String| {
-        Reclaim::Fail(PendingEvent {
-            warning: true,
-            reason,
-            message,
-        })
-    };
+    let fail = |reason, message: &str| Reclaim::Fail(NewEvent::warning(reason, message));
     let by = annotation(&volume.metadata, PROVISIONED_BY);
     let is_csi = volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some());
     let has_deleter = by.map_or(is_csi, |by| !by.starts_with("kubernetes.io/"));
@@ -114,23 +97,23 @@ fn reclaim(volume: &PersistentVolume) -> Reclaim {
         Some("Delete") if host_path(volume).is_some_and(is_temporary) => Reclaim::Delete,
         Some("Delete") if let Some(path) = host_path(volume) => fail(
             "VolumeFailedDelete",
-            format!("host_path deleter only supports /tmp/.+ but received provided {path}"),
+            &format!("host_path deleter only supports /tmp/.+ but received provided {path}"),
         ),
         Some("Delete") => {
-            let name = volume.metadata.name.as_deref().unwrap_or_default();
+            let name = name(&volume.metadata);
             let text = format!(
                 "error getting deleter volume plugin for volume {name:?}: no deletable volume plugin matched"
             );
-            fail("VolumeFailedDelete", text)
+            fail("VolumeFailedDelete", &text)
         }
-        Some("Recycle") => fail(
-            "VolumeFailedRecycle",
-            "No recycler plugin found for the volume!".to_owned(),
-        ),
-        Some(_) => fail(
-            "VolumeUnknownReclaimPolicy",
-            "Volume has unrecognized PersistentVolumeReclaimPolicy".to_owned(),
-        ),
+        Some("Recycle") => {
+            let text = "No recycler plugin found for the volume!";
+            fail("VolumeFailedRecycle", text)
+        }
+        Some(_) => {
+            let text = "Volume has unrecognized PersistentVolumeReclaimPolicy";
+            fail("VolumeUnknownReclaimPolicy", text)
+        }
     }
 }
 

@@ -3,17 +3,18 @@
 mod decide;
 mod times;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt as _};
-use runtime::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use kube::ResourceExt as _;
+use kube::api::DeleteParams;
+use runtime::{Absent as _, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 
-use super::pods::{api_message, controller_of, is_controlled_by, namespace_is_terminating};
-use decide::{CronJobEvent, CronJobInputs, Decision, Start, decide};
+use crate::object::{controller_of, is_controlled_by, name, namespace, uid};
+use decide::{CronJobInputs, Start, decide};
 
 const COMPONENT: &str = "cronjob-controller";
 /// kube-controller-manager's `--concurrent-cron-job-syncs`.
@@ -29,27 +30,20 @@ pub(crate) async fn start(manager: &Manager) {
     crons.on_change(move |change| {
         let Some(new) = &change.new else { return };
         let key = Key::of(&new.metadata);
-        let wait = change
-            .old
-            .as_ref()
-            .and_then(|old| wait_for_new_schedule(old, new));
-        match wait {
-            Some(wait) => changed.add_after(key, wait),
-            None => changed.add(key),
-        }
+        let old = change.old.as_ref();
+        let wait = old.and_then(|old| wait_for_new_schedule(old, new));
+        changed.add_after(key, wait.unwrap_or_default());
     });
-    let changed = queue.clone();
-    jobs.on_change(move |change| {
-        for job in change.sides() {
-            let controller = controller_of(&job.metadata);
-            if let Some(controller) = controller.filter(|owner| owner.kind == "CronJob") {
-                let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-                changed.add(Key::new(namespace, &controller.name));
-            }
-        }
+    queue.enqueue_mapped(&jobs, |change| {
+        let of_cron = |job: &Arc<Job>| {
+            let owner = controller_of(&job.metadata).filter(|owner| owner.kind == "CronJob")?;
+            Some(Key::new(namespace(&job.metadata), &owner.name))
+        };
+        change.sides().filter_map(of_cron).collect::<Vec<_>>()
     });
     let controller = Controller {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&crons),
+        job_writer: Writer::namespaced(manager.client()).shown_by(&jobs),
         events: manager.events(COMPONENT),
         crons,
         jobs,
@@ -68,7 +62,8 @@ fn wait_for_new_schedule(old: &CronJob, new: &CronJob) -> Option<Duration> {
 }
 
 struct Controller {
-    client: Client,
+    writer: Writer<CronJob>,
+    job_writer: Writer<Job>,
     events: Events,
     crons: Cache<CronJob>,
     jobs: Cache<Job>,
@@ -83,8 +78,7 @@ impl Reconcile for Controller {
         let Some(cron) = self.crons.find(key) else {
             return Ok(Next::Wait);
         };
-        let uid = cron.metadata.uid.as_deref().unwrap_or_default();
-        let jobs = self.jobs.controlled_by(uid);
+        let jobs = self.jobs.controlled_by(uid(&cron.metadata));
         let decision = decide(&CronJobInputs {
             cron: &cron,
             jobs: &jobs,
@@ -92,9 +86,12 @@ impl Reconcile for Controller {
             now: Timestamp::now(),
         });
         for event in &decision.new_events {
-            self.emit_event(&cron, event);
+            event.emit(&self.events, &*cron);
         }
-        self.forget(&cron, &decision).await;
+        for job in &decision.forget {
+            // Emitted as an event, and retried by the next reconcile.
+            let _ = self.delete(&cron, &job.metadata).await;
+        }
         let (status, failure) = match &decision.start {
             None => (decision.status, None),
             Some(start) => match self.start(&cron, start).await {
@@ -103,65 +100,26 @@ impl Reconcile for Controller {
                 Err(error) => (decision.status, Some(error)),
             },
         };
-        self.write(&cron, status).await?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(decision.wait.map_or(Next::Wait, Next::After)),
+        if cron.status.clone().unwrap_or_default() != status {
+            let written = self.writer.replace_status(&cron.metadata, &status);
+            written.await.not_found_as_none()?;
         }
+        let next = decision.wait.map_or(Next::Wait, Next::After);
+        failure.map_or(Ok(next), Err)
     }
 }
 
 impl Controller {
-    fn emit_event(&self, cron: &CronJob, event: &CronJobEvent) {
-        if event.warning {
-            self.events
-                .warning(cron, event.reason, event.message.clone());
-        } else {
-            self.events
-                .normal(cron, event.reason, event.message.clone());
+    /// Deletes a Job beyond the history limits, or one that is replaced.
+    async fn delete(&self, cron: &CronJob, job: &ObjectMeta) -> Result<(), Error> {
+        let by = DeleteParams::background();
+        if let Err(error) = self.job_writer.delete_with(job, by).await {
+            let text = format!("Deleted job: {}", error.message());
+            self.events.warning(cron, "FailedDelete", text);
+            return Err(error);
         }
-    }
-
-    /// Deletes finished Jobs beyond the history limits. Failures are retried by the next reconcile.
-    async fn forget(&self, cron: &CronJob, decision: &Decision) {
-        for job in &decision.forget {
-            // The failure has been logged.
-            let _ = self
-                .delete(cron, job.metadata.name.as_deref(), job.metadata.uid.clone())
-                .await;
-        }
-    }
-
-    async fn delete(
-        &self,
-        cron: &CronJob,
-        name: Option<&str>,
-        uid: Option<String>,
-    ) -> Result<(), Error> {
-        let name = name.unwrap_or_default();
-        let only_this = DeleteParams::background().preconditions(Preconditions {
-            uid: uid.clone(),
-            resource_version: None,
-        });
-        if let Err(error) = self
-            .api::<Job>(cron)
-            .delete(name, &only_this)
-            .await
-            .not_found_as_none()
-        {
-            let message = format!("Deleted job: {}", api_message(&error));
-            self.events.warning(cron, "FailedDelete", message);
-            return Err(Error::api(format!("delete job {name}"))(error));
-        }
-        let gone = ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: cron.metadata.namespace.clone(),
-            uid,
-            ..ObjectMeta::default()
-        };
-        self.jobs.wait_for_deletion(&gone).await;
-        self.events
-            .normal(cron, "SuccessfulDelete", format!("Deleted job {name}"));
+        let text = format!("Deleted job {}", name(job));
+        self.events.normal(cron, "SuccessfulDelete", text);
         Ok(())
     }
 
@@ -169,58 +127,35 @@ impl Controller {
     /// this CronJob was created by an interrupted reconcile.
     async fn start(&self, cron: &CronJob, start: &Start) -> Result<Option<Job>, Error> {
         for replaced in &start.replaces {
-            self.delete(cron, replaced.name.as_deref(), replaced.uid.clone())
-                .await?;
+            let meta = ObjectMeta {
+                name: replaced.name.clone(),
+                namespace: cron.metadata.namespace.clone(),
+                uid: replaced.uid.clone(),
+                ..ObjectMeta::default()
+            };
+            self.delete(cron, &meta).await?;
         }
-        let name = start.job.name_any();
-        let api: Api<Job> = self.api(cron);
-        let operation = || Error::api(format!("create job {name}"));
-        match api.create(&PostParams::default(), &start.job).await {
+        match self.job_writer.create(&start.job).await {
             Ok(created) => {
-                self.jobs.saw(&created).await;
-                self.events
-                    .normal(cron, "SuccessfulCreate", format!("Created job {name}"));
+                let text = format!("Created job {}", created.name_any());
+                self.events.normal(cron, "SuccessfulCreate", text);
                 Ok(Some(created))
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                let known = api.get(&name).await.map_err(operation())?;
-                self.jobs.saw(&known).await;
-                Ok(is_controlled_by(&known.metadata, &cron.metadata).then_some(known))
+            Err(error) if error.code() == Some(409) => {
+                let key = Key::of(&start.job.metadata);
+                let known = self.job_writer.get(&key).await?;
+                if let Some(known) = &known {
+                    self.jobs.saw(known).await;
+                }
+                Ok(known.filter(|known| is_controlled_by(&known.metadata, &cron.metadata)))
             }
-            Err(error) if namespace_is_terminating(&error) => Ok(None),
+            Err(error) if error.is_namespace_terminating() => Ok(None),
             Err(error) => {
-                let message = format!("Error creating job: {}", api_message(&error));
-                self.events.warning(cron, "FailedCreate", message);
-                Err(operation()(error))
+                let text = format!("Error creating job: {}", error.message());
+                self.events.warning(cron, "FailedCreate", text);
+                Err(error)
             }
         }
-    }
-
-    async fn write(&self, cron: &CronJob, status: CronJobStatus) -> Result<(), Error> {
-        if cron.status.clone().unwrap_or_default() == status {
-            return Ok(());
-        }
-        let name = cron.name_any();
-        let mut written = cron.clone();
-        written.status = Some(status);
-        let written = self
-            .api::<CronJob>(cron)
-            .replace_status(&name, &PostParams::default(), &written)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("update the status of cronjob {name}")))?;
-        if let Some(written) = written {
-            self.crons.saw(&written).await;
-        }
-        Ok(())
-    }
-
-    fn api<K>(&self, cron: &CronJob) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-    {
-        let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
     }
 }
 

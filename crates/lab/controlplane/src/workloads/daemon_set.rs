@@ -14,16 +14,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use parking_lot::Mutex;
-use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 
 use super::history::{History, Owner};
-use super::pods::{
-    PodControl, Selector, available_in, concerned, controller_reference, is_controlled_by, matches,
-    selector,
-};
+use super::pods::{PodControl, available_in, concerned, selector};
+use crate::object::{label, uid};
 use backoff::{Backoff, BackoffKey};
 use decide::{DaemonSetInputs, Plan, decide, failed, min_ready_seconds, soonest};
 use places::Atlas;
@@ -38,49 +35,27 @@ const REVISIONS: i32 = 10;
 pub(super) async fn start(manager: &Manager) {
     let sets = manager.cache::<DaemonSet>();
     let nodes = manager.cache::<Node>();
-    let revisions = manager.cache::<ControllerRevision>();
     let pods = PodControl::new(manager, "daemonset-controller");
     let history = History::new(manager);
     let atlas = Arc::new(Mutex::new(Atlas::default()));
     let queue = Queue::new();
-    sets.on_change({
-        let queue = queue.clone();
-        move |change| {
-            if let Some(set) = change.object() {
-                queue.add(Key::of(&set.metadata));
-            }
-        }
+    queue.enqueue_objects(&sets);
+    let owners = sets.clone();
+    queue.enqueue_mapped(pods.cache(), move |change| {
+        concerned(&owners, selector_of, change)
     });
-    pods.cache().on_change({
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in concerned(&sets, |set| Some(&set.spec.as_ref()?.selector), change) {
-                queue.add(key);
-            }
-        }
+    let owners = sets.clone();
+    queue.enqueue_mapped(history.cache(), move |change| {
+        concerned(&owners, selector_of, change)
     });
-    revisions.on_change({
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in concerned(&sets, |set| Some(&set.spec.as_ref()?.selector), change) {
-                queue.add(key);
-            }
-        }
-    });
-    nodes.on_change({
-        let (queue, atlas) = (queue.clone(), Arc::clone(&atlas));
-        move |change| {
-            for key in atlas.lock().note(change) {
-                queue.add(key);
-            }
-        }
-    });
+    let noted = Arc::clone(&atlas);
+    queue.enqueue_mapped(&nodes, move |change| noted.lock().note(change));
     sets.synced().await;
     nodes.synced().await;
-    history.synced().await;
+    history.cache().synced().await;
     pods.cache().synced().await;
     let controller = DaemonSets {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&sets),
         events: manager.events("daemonset-controller"),
         sets,
         pods,
@@ -91,8 +66,12 @@ pub(super) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
+fn selector_of(set: &DaemonSet) -> Option<&LabelSelector> {
+    Some(&set.spec.as_ref()?.selector)
+}
+
 struct DaemonSets {
-    client: Client,
+    writer: Writer<DaemonSet>,
     sets: Cache<DaemonSet>,
     pods: PodControl,
     history: History,
@@ -119,8 +98,7 @@ impl Reconcile for DaemonSets {
             return Ok(Next::Wait);
         }
         let owner = Owner {
-            meta: &set.metadata,
-            reference: controller_reference(&*set),
+            object: &*set,
             selector: &wanted,
             template: &spec.template,
             hash_label: HASH,
@@ -135,16 +113,15 @@ impl Reconcile for DaemonSets {
             }
             current
         };
-        let labels = current.metadata.labels.as_ref();
-        let hash = labels.and_then(|labels| labels.get(HASH)).cloned();
-        let hash = hash.unwrap_or_default();
+        let hash = label(&current.metadata, HASH).unwrap_or_default();
 
-        let around = self.pods.around(&set.metadata);
-        let pods = self.pods.claim(&*set, &wanted, around).await?;
+        let claims = &self.pods.claims;
+        let around = claims.around(&set.metadata);
+        let pods = claims.claim(&*set, &wanted, around).await?;
         let nodes = self.atlas.lock().verdicts(&set);
         let inputs = DaemonSetInputs {
             set: &set,
-            hash: &hash,
+            hash,
             nodes: &nodes,
             pods: &pods,
             now: Timestamp::now(),
@@ -152,9 +129,9 @@ impl Reconcile for DaemonSets {
         let plan = decide(&inputs, |node| {
             self.backoff.lock().left(&place(&set, node), inputs.now)
         });
-        let applied = self.apply(&set, &hash, &plan).await;
+        let applied = self.apply(&set, hash, &plan).await;
 
-        let pods = self.own_pods(&set, &wanted);
+        let pods = claims.owned(&set.metadata, &wanted);
         let now = Timestamp::now();
         let nodes = self.atlas.lock().verdicts(&set);
         let inputs = DaemonSetInputs {
@@ -169,10 +146,14 @@ impl Reconcile for DaemonSets {
         };
         let min_ready = min_ready_seconds(&set);
         let waits = min_ready > 0 && Some(status.number_ready) != status.number_available;
-        self.report(&set, status).await?;
+        if set.status.as_ref() != Some(&status) {
+            self.writer.replace_status(&set.metadata, &status).await?;
+        }
         applied?;
-        self.forget_revisions(&owner, &revisions, &current, &pods)
-            .await?;
+        let limit = spec.revision_history_limit.unwrap_or(REVISIONS);
+        for revision in unused(&revisions, &current, &pods, limit) {
+            self.history.delete(revision).await?;
+        }
         let ripening = pods
             .iter()
             .filter_map(|pod| available_in(pod, min_ready, now))
@@ -187,7 +168,7 @@ impl Reconcile for DaemonSets {
 fn place(set: &DaemonSet, node: &str) -> BackoffKey {
     let status = set.status.as_ref();
     BackoffKey {
-        uid: set.metadata.uid.clone().unwrap_or_default(),
+        uid: uid(&set.metadata).to_owned(),
         generation: status
             .and_then(|status| status.observed_generation)
             .unwrap_or_default(),
@@ -198,7 +179,7 @@ fn place(set: &DaemonSet, node: &str) -> BackoffKey {
 impl DaemonSets {
     async fn apply(&self, set: &DaemonSet, hash: &str, plan: &Plan) -> Result<(), Error> {
         for (node, pod) in &plan.ended {
-            self.say_ended(set, node, pod);
+            self.report_ended(set, node, pod);
         }
         let fresh = template::pod(set, hash);
         let created = self
@@ -212,7 +193,7 @@ impl DaemonSets {
         deleted
     }
 
-    fn say_ended(&self, set: &DaemonSet, node: &str, pod: &Pod) {
+    fn report_ended(&self, set: &DaemonSet, node: &str, pod: &Pod) {
         let pod_key = Key::of(&pod.metadata);
         if failed(pod) {
             let message =
@@ -227,64 +208,27 @@ impl DaemonSets {
             self.events.normal(set, "SucceededDaemonPod", message);
         }
     }
+}
 
-    fn own_pods(&self, set: &DaemonSet, wanted: &Selector) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.around(&set.metadata);
-        pods.retain(|pod| {
-            is_controlled_by(&pod.metadata, &set.metadata) && matches(wanted, &pod.metadata)
-        });
-        pods
-    }
-
-    async fn report(&self, set: &DaemonSet, status: DaemonSetStatus) -> Result<(), Error> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let key = Key::of(&set.metadata);
-        let changed = DaemonSet {
-            status: Some(status),
-            ..set.clone()
-        };
-        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), &key.namespace);
-        let written = api
-            .replace_status(&key.name, &PostParams::default(), &changed)
-            .await
-            .map_err(Error::api(format!("update status of DaemonSet {key}")))?;
-        self.sets.saw(&written).await;
-        Ok(())
-    }
-
-    /// Deletes the oldest unused revisions beyond the limit.
-    async fn forget_revisions(
-        &self,
-        owner: &Owner<'_>,
-        revisions: &[Arc<ControllerRevision>],
-        current: &ControllerRevision,
-        pods: &[Arc<Pod>],
-    ) -> Result<(), Error> {
-        let set = self.sets.find(&Key::of(owner.meta));
-        let limit = set.and_then(|set| set.spec.as_ref()?.revision_history_limit);
-        let limit = usize::try_from(limit.unwrap_or(REVISIONS)).unwrap_or_default();
-        let old: Vec<_> = revisions
-            .iter()
-            .filter(|revision| revision.metadata.uid != current.metadata.uid)
-            .collect();
-        let hash = |labels: Option<&std::collections::BTreeMap<String, String>>| {
-            labels.and_then(|labels| labels.get(HASH)).cloned()
-        };
-        let live: HashSet<String> = pods
-            .iter()
-            .filter_map(|pod| hash(pod.metadata.labels.as_ref()))
-            .collect();
-        let surplus = old.len().saturating_sub(limit);
-        let idle = old.into_iter().filter(|revision| {
-            hash(revision.metadata.labels.as_ref()).is_none_or(|hash| !live.contains(&hash))
-        });
-        for revision in idle.take(surplus) {
-            self.history.delete(owner, revision).await?;
-        }
-        Ok(())
-    }
+/// The oldest revisions beyond the limit that no pod runs.
+fn unused<'a>(
+    revisions: &'a [Arc<ControllerRevision>],
+    current: &ControllerRevision,
+    pods: &[Arc<Pod>],
+    limit: i32,
+) -> impl Iterator<Item = &'a Arc<ControllerRevision>> {
+    let live: HashSet<String> = pods
+        .iter()
+        .filter_map(|pod| label(&pod.metadata, HASH).map(str::to_owned))
+        .collect();
+    let mut old: Vec<_> = revisions.iter().collect();
+    old.retain(|revision| revision.metadata.uid != current.metadata.uid);
+    let surplus = old
+        .len()
+        .saturating_sub(usize::try_from(limit).unwrap_or_default());
+    old.into_iter()
+        .filter(move |it| label(&it.metadata, HASH).is_none_or(|hash| !live.contains(hash)))
+        .take(surplus)
 }
 
 #[cfg(test)]

@@ -17,15 +17,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Change, Error, Events, Index, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Change, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 use tracing::info;
 
-use super::pods::{
-    api_message, claim, concerned, controller_of, is_controlled_by, is_terminal,
-    namespace_is_terminating, orphaned_in, selector,
-};
+use super::pods::{Claims, concerned, controller_of, is_controlled_by, is_terminal, selector};
+use crate::object::{name, namespace};
 use decide::{Plan, Update, decide};
 use sets::{essence, replicas};
 
@@ -38,37 +34,21 @@ pub(super) async fn start(manager: &Manager) {
     let sets = manager.cache::<ReplicaSet>();
     let pods = manager.cache::<Pod>();
     let controller = DeploymentController {
-        client: manager.client(),
-        orphans: sets.index(|set| orphaned_in(&set.metadata)),
+        writer: Writer::namespaced(manager.client()).shown_by(&deployments),
         events: manager.events("deployment-controller"),
         deployments: deployments.clone(),
-        sets: sets.clone(),
+        sets: Claims::new(manager),
         pods: pods.clone(),
     };
     let queue = Queue::new();
-    deployments.on_change({
-        let queue = queue.clone();
-        move |change| {
-            if let Some(deployment) = change.object() {
-                queue.add(Key::of(&deployment.metadata));
-            }
-        }
+    queue.enqueue_objects(&deployments);
+    let owners = deployments.clone();
+    queue.enqueue_mapped(&sets, move |change| {
+        concerned(&owners, |it| Some(&it.spec.as_ref()?.selector), change)
     });
-    sets.on_change({
-        let (queue, deployments) = (queue.clone(), deployments.clone());
-        move |change| {
-            for key in concerned(&deployments, |it| Some(&it.spec.as_ref()?.selector), change) {
-                queue.add(key);
-            }
-        }
-    });
-    pods.on_change({
-        let (queue, deployments, sets) = (queue.clone(), deployments.clone(), sets.clone());
-        move |change| {
-            if let Some(key) = waits_for_end(&deployments, &sets, change) {
-                queue.add(key);
-            }
-        }
+    let (owners, of_pods) = (deployments.clone(), sets.clone());
+    queue.enqueue_mapped(&pods, move |change| {
+        waits_for_end(&owners, &of_pods, change)
     });
     deployments.synced().await;
     sets.synced().await;
@@ -86,12 +66,11 @@ fn waits_for_end(
         return None;
     }
     let meta = &change.object()?.metadata;
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let set = sets.get(namespace, &controller_of(meta)?.name)?;
+    let set = sets.get(namespace(meta), &controller_of(meta)?.name)?;
     if !is_controlled_by(meta, &set.metadata) {
         return None;
     }
-    let key = Key::new(namespace, &controller_of(&set.metadata)?.name);
+    let key = Key::new(namespace(meta), &controller_of(&set.metadata)?.name);
     let deployment = deployments.find(&key)?;
     recreates(&deployment).then_some(key)
 }
@@ -104,10 +83,9 @@ fn recreates(deployment: &Deployment) -> bool {
 }
 
 struct DeploymentController {
-    client: Client,
+    writer: Writer<Deployment>,
     deployments: Cache<Deployment>,
-    sets: Cache<ReplicaSet>,
-    orphans: Index<ReplicaSet>,
+    sets: Claims<ReplicaSet>,
     pods: Cache<Pod>,
     events: Events,
 }
@@ -139,15 +117,8 @@ impl DeploymentController {
             return Ok(Vec::new());
         };
         let wanted = selector(&spec.selector)?;
-        let meta = &deployment.metadata;
-        let mut sets = self
-            .sets
-            .controlled_by(meta.uid.as_deref().unwrap_or_default());
-        sets.extend(
-            self.orphans
-                .find(meta.namespace.as_deref().unwrap_or_default()),
-        );
-        claim(&self.client, &self.sets, deployment, &wanted, sets).await
+        let sets = self.sets.around(&deployment.metadata);
+        self.sets.claim(deployment, &wanted, sets).await
     }
 
     /// UIDs of sets with pods that have not terminated.
@@ -168,53 +139,47 @@ impl DeploymentController {
             self.update(deployment, update).await?;
         }
         for set in &plan.delete {
-            self.delete(set).await?;
+            self.sets.writer.delete_unchanged(&set.metadata).await?;
         }
         if plan.deployment != *deployment {
-            self.report(&plan.deployment).await?;
+            // The status and, as kube-controller-manager does, the annotations.
+            self.writer.put_status(&plan.deployment).await?;
         }
         Ok(())
     }
 
     async fn create(&self, deployment: &Deployment, set: &ReplicaSet) -> Result<(), Error> {
-        let key = Key::of(&set.metadata);
-        let operation = Error::api(format!("create ReplicaSet {key}"));
-        let error = match self.api(&key).create(&PostParams::default(), set).await {
-            Ok(created) => {
-                self.sets.saw(&created).await;
-                if replicas(set) > 0 {
-                    self.say_scaled(deployment, set, 0);
-                }
-                return Ok(());
+        let Err(error) = self.sets.writer.create(set).await else {
+            if replicas(set) > 0 {
+                self.report_scaled(deployment, set, 0);
             }
-            Err(error) => error,
+            return Ok(());
         };
-        let taken = matches!(&error, kube::Error::Api(status) if status.reason == "AlreadyExists");
+        let taken = error
+            .status()
+            .is_some_and(|it| it.reason == "AlreadyExists");
         if taken {
-            if !self.is_made_already(deployment, set).await? {
+            if !self.is_created_already(deployment, set).await? {
                 self.note_collision(deployment).await?;
             }
-        } else if !namespace_is_terminating(&error) {
-            self.note_failure(deployment, &key, &api_message(&error))
+        } else if !error.is_namespace_terminating() {
+            self.note_failure(deployment, name(&set.metadata), &error.message())
                 .await;
         }
-        Err(operation(error))
+        Err(error)
     }
 
     /// Whether the set of that name is the one to be created: then the cache was stale, which
     /// happens when another controller handles the same deployment.
-    async fn is_made_already(
+    async fn is_created_already(
         &self,
         deployment: &Deployment,
         set: &ReplicaSet,
     ) -> Result<bool, Error> {
-        let key = Key::of(&set.metadata);
-        let known = self
-            .api(&key)
-            .get(&key.name)
-            .await
-            .map_err(Error::api(format!("get ReplicaSet {key}")))?;
-        self.sets.saw(&known).await;
+        let Some(known) = self.sets.writer.get(&Key::of(&set.metadata)).await? else {
+            return Ok(false);
+        };
+        self.sets.cache.saw(&known).await;
         let template = |set: &ReplicaSet| {
             let spec = set.spec.as_ref();
             essence(spec.and_then(|spec| spec.template.as_ref()))
@@ -232,15 +197,13 @@ impl DeploymentController {
         status.collision_count = Some(collisions);
         let key = Key::of(&deployment.metadata);
         info!(deployment = %key, collisions, "the name of the new ReplicaSet is taken");
-        self.report(&changed).await
+        self.writer.put_status(&changed).await.map(drop)
     }
 
-    async fn note_failure(&self, deployment: &Deployment, key: &Key, cause: &str) {
-        let message = format!("Failed to create new replica set {:?}: {cause}", key.name);
-        let deadline = deployment
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.progress_deadline_seconds);
+    async fn note_failure(&self, deployment: &Deployment, set: &str, cause: &str) {
+        let message = format!("Failed to create new replica set {set:?}: {cause}");
+        let spec = deployment.spec.as_ref();
+        let deadline = spec.and_then(|spec| spec.progress_deadline_seconds);
         if deadline.is_some_and(|deadline| deadline != i32::MAX) {
             let mut changed = deployment.clone();
             let failed = status::condition(
@@ -253,7 +216,7 @@ impl DeploymentController {
             status::put(changed.status.get_or_insert_default(), failed);
             if changed != *deployment {
                 // Best effort: the original failure is returned, and the retry repeats this.
-                let _ = self.report(&changed).await;
+                let _ = self.writer.put_status(&changed).await;
             }
         }
         self.events
@@ -261,59 +224,19 @@ impl DeploymentController {
     }
 
     async fn update(&self, deployment: &Deployment, update: &Update) -> Result<(), Error> {
-        let key = Key::of(&update.set.metadata);
-        let written = self
-            .api(&key)
-            .replace(&key.name, &PostParams::default(), &update.set)
-            .await
-            .map_err(Error::api(format!("update ReplicaSet {key}")))?;
-        self.sets.saw(&written).await;
+        self.sets.writer.replace(&update.set).await?;
         if replicas(&update.set) != update.from {
-            self.say_scaled(deployment, &update.set, update.from);
+            self.report_scaled(deployment, &update.set, update.from);
         }
         Ok(())
     }
 
-    async fn delete(&self, set: &ReplicaSet) -> Result<(), Error> {
-        let key = Key::of(&set.metadata);
-        let as_seen = DeleteParams::default().preconditions(Preconditions {
-            uid: set.metadata.uid.clone(),
-            resource_version: set.metadata.resource_version.clone(),
-        });
-        self.api(&key)
-            .delete(&key.name, &as_seen)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("delete ReplicaSet {key}")))?;
-        self.sets.wait_for_deletion(&set.metadata).await;
-        Ok(())
-    }
-
-    fn say_scaled(&self, deployment: &Deployment, set: &ReplicaSet, from: i32) {
+    fn report_scaled(&self, deployment: &Deployment, set: &ReplicaSet, from: i32) {
         let to = replicas(set);
         let direction = if from < to { "up" } else { "down" };
-        let name = set.metadata.name.as_deref().unwrap_or_default();
-        self.events.normal(
-            deployment,
-            "ScalingReplicaSet",
-            format!("Scaled {direction} replica set {name} from {from} to {to}"),
-        );
-    }
-
-    /// Writes the status and, as kube-controller-manager does, the annotations.
-    async fn report(&self, deployment: &Deployment) -> Result<(), Error> {
-        let key = Key::of(&deployment.metadata);
-        let api: Api<Deployment> = Api::namespaced(self.client.clone(), &key.namespace);
-        let written = api
-            .replace_status(&key.name, &PostParams::default(), deployment)
-            .await
-            .map_err(Error::api(format!("update status of Deployment {key}")))?;
-        self.deployments.saw(&written).await;
-        Ok(())
-    }
-
-    fn api(&self, key: &Key) -> Api<ReplicaSet> {
-        Api::namespaced(self.client.clone(), &key.namespace)
+        let name = name(&set.metadata);
+        let text = format!("Scaled {direction} replica set {name} from {from} to {to}");
+        self.events.normal(deployment, "ScalingReplicaSet", text);
     }
 }
 

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use kube::api::PostParams;
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use runtime::{Absent as _, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 
-use super::pods::{Selector, matches, selector};
+use super::pods::{Selector, matches, number_of, selector};
+use crate::object::namespace;
 use decide::{Counted, Wanted};
 use memory::Memory;
 use scale::Scales;
@@ -42,9 +41,7 @@ pub(crate) async fn start(manager: &Manager) {
     });
     let (changed, known, seen) = (queue.clone(), budgets.clone(), Arc::clone(&memory));
     pods.on_change(move |change| {
-        let namespace = change
-            .object()
-            .and_then(|pod| pod.metadata.namespace.as_deref());
+        let namespace = change.object().map(|pod| namespace(&pod.metadata));
         for budget in known.in_namespace(namespace.unwrap_or_default()) {
             let Ok(selector) = read_selector(&budget) else {
                 continue;
@@ -57,7 +54,7 @@ pub(crate) async fn start(manager: &Manager) {
     });
     stale::start(manager, &pods);
     let controller = Controller {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&budgets),
         events: manager.events(COMPONENT),
         budgets,
         pods,
@@ -74,7 +71,7 @@ fn read_selector(budget: &PodDisruptionBudget) -> Result<Selector, Error> {
 }
 
 struct Controller {
-    client: Client,
+    writer: Writer<PodDisruptionBudget>,
     events: Events,
     budgets: Cache<PodDisruptionBudget>,
     pods: Cache<Pod>,
@@ -101,7 +98,13 @@ impl Reconcile for Controller {
                 look_again: None,
             },
         };
-        self.write(&budget, counted.status).await?;
+        if budget.status.as_ref() != Some(&counted.status) {
+            // Evictions update the status as well: a conflict makes either side read it again.
+            let written = self
+                .writer
+                .replace_status(&budget.metadata, &counted.status);
+            written.await.not_found_as_none()?;
+        }
         Ok(counted.look_again.map_or(Next::Wait, Next::After))
     }
 }
@@ -130,8 +133,7 @@ impl Controller {
 
     fn selected(&self, budget: &PodDisruptionBudget) -> Result<Vec<Arc<Pod>>, Error> {
         let selector = read_selector(budget)?;
-        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
-        let mut pods = self.pods.in_namespace(namespace);
+        let mut pods = self.pods.in_namespace(namespace(&budget.metadata));
         pods.retain(|pod| matches(&selector, &pod.metadata));
         Ok(pods)
     }
@@ -143,7 +145,7 @@ impl Controller {
         pods: &[Arc<Pod>],
     ) -> Result<Wanted, Error> {
         if !decide::needs_scale(budget) {
-            return decide::wanted(budget, decide::number_of_pods(pods));
+            return decide::wanted(budget, number_of(pods));
         }
         let found = self.scales.of(pods).await?;
         if found.has_unmanaged {
@@ -157,32 +159,6 @@ impl Controller {
             );
         }
         decide::wanted(budget, found.replicas)
-    }
-
-    async fn write(
-        &self,
-        budget: &PodDisruptionBudget,
-        status: PodDisruptionBudgetStatus,
-    ) -> Result<(), Error> {
-        if budget.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let key = Key::of(&budget.metadata);
-        let mut counted = budget.clone();
-        counted.status = Some(status);
-        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
-        // Evictions update the status as well: a conflict makes either side read it again.
-        let written = api
-            .replace_status(&key.name, &PostParams::default(), &counted)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!(
-                "update the status of poddisruptionbudget {key}"
-            )))?;
-        if let Some(written) = written {
-            self.budgets.saw(&written).await;
-        }
-        Ok(())
     }
 }
 

@@ -17,17 +17,10 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
-use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
-use serde_json::json;
+use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile, Writer};
 
-use super::pods::{
-    PodControl, Selector, concerned, controller_of, controller_reference, matches, selector,
-    slow_start,
-};
+use super::pods::{PodControl, concerned, selector, slow_start};
 use backoff::Backoff;
 use decide::{Outcome, Plan, PodAction, Report};
 use inputs::{JobInputs, JobVerdict};
@@ -45,24 +38,18 @@ const BATCH_WINDOW: Duration = Duration::from_millis(100);
 /// Starts the Job controller.
 pub(crate) async fn start(manager: &Manager) {
     let jobs = manager.cache::<Job>();
-    let pods = PodControl::new(manager, COMPONENT);
+    let mut pods = PodControl::new(manager, COMPONENT);
+    pods.claims = pods.claims.with_finalizer(pod::FINALIZER);
     tokio::join!(jobs.synced(), pods.cache().synced());
-    let queue = Queue::<Key>::new();
-    let changed = queue.clone();
-    jobs.on_change(move |change| {
-        if let Some(job) = change.object() {
-            changed.add(Key::of(&job.metadata));
-        }
-    });
-    let (changed, known) = (queue.clone(), jobs.clone());
-    pods.cache().on_change(move |change| {
-        for key in concerned(&known, selector_of, change) {
-            changed.add_after(key, BATCH_WINDOW);
-        }
+    let queue = Queue::new();
+    queue.enqueue_objects(&jobs);
+    let owners = jobs.clone();
+    queue.enqueue_mapped_after(BATCH_WINDOW, pods.cache(), move |change| {
+        concerned(&owners, |job| job.spec.as_ref()?.selector.as_ref(), change)
     });
     orphans::start(manager, Orphans::new(manager));
     let controller = Controller {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(&jobs),
         events: manager.events(COMPONENT),
         jobs,
         pods,
@@ -71,21 +58,15 @@ pub(crate) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
-fn selector_of(job: &Job) -> Option<&LabelSelector> {
-    job.spec.as_ref()?.selector.as_ref()
-}
-
 /// Whether another controller manages a Job (`spec.managedBy`).
 fn is_managed_elsewhere(job: &Job) -> bool {
-    let manager = job
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.managed_by.as_deref());
+    let spec = job.spec.as_ref();
+    let manager = spec.and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|manager| manager != OURS)
 }
 
 struct Controller {
-    client: Client,
+    writer: Writer<Job>,
     events: Events,
     jobs: Cache<Job>,
     pods: PodControl,
@@ -123,7 +104,9 @@ impl Controller {
         let Some(written) = &spec.selector else {
             return Ok(Next::Wait);
         };
-        let pods = self.claim(job, &selector(written)?).await?;
+        let claims = &self.pods.claims;
+        let around = claims.around(&job.metadata);
+        let pods = claims.claim(job, &selector(written)?, around).await?;
         let known = self.backoffs.lock().get(key).copied().unwrap_or_default();
         let inputs = JobInputs::of(job, spec, &pods, known, Timestamp::now());
         let plan = decide::plan(&inputs);
@@ -134,53 +117,6 @@ impl Controller {
             Some(error) => Err(error),
             None => Ok(plan.wait.map_or(Next::Wait, Next::After)),
         }
-    }
-
-    /// Claims the pods of a Job. Adopted pods get the tracking finalizer, like created ones.
-    async fn claim(&self, job: &Job, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
-        let (orphans, mine): (Vec<_>, Vec<_>) = self
-            .pods
-            .around(&job.metadata)
-            .into_iter()
-            .partition(|pod| controller_of(&pod.metadata).is_none());
-        let mut pods = self.pods.claim(job, selector, mine).await?;
-        let wanted = |pod: &&Arc<Pod>| {
-            pod.metadata.deletion_timestamp.is_none() && matches(selector, &pod.metadata)
-        };
-        if job.metadata.deletion_timestamp.is_some() {
-            return Ok(pods);
-        }
-        for orphan in orphans.iter().filter(wanted) {
-            pods.push(self.adopt(job, orphan).await?);
-        }
-        Ok(pods)
-    }
-
-    async fn adopt(&self, job: &Job, orphan: &Pod) -> Result<Arc<Pod>, Error> {
-        let key = Key::of(&job.metadata);
-        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
-        let live = jobs
-            .get(&key.name)
-            .await
-            .map_err(Error::api(format!("get job {key}")))?;
-        if live.metadata.uid != job.metadata.uid || live.metadata.deletion_timestamp.is_some() {
-            return Err(Error::Invalid(format!(
-                "job {key} is deleted or being deleted: not adopting pods"
-            )));
-        }
-        let patch = json!({ "metadata": {
-            "uid": orphan.metadata.uid,
-            "ownerReferences": [controller_reference(job)],
-            "finalizers": [pod::FINALIZER],
-        } });
-        let name = orphan.name_any();
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let adopted = pods
-            .patch(&name, &PatchParams::default(), &Patch::Strategic(&patch))
-            .await
-            .map_err(Error::api(format!("adopt pod {name}")))?;
-        self.pods.cache().saw(&adopted).await;
-        Ok(Arc::new(adopted))
     }
 
     /// Creates or deletes pods; returns the outcome and the first error.
@@ -212,7 +148,7 @@ impl Controller {
     ) -> (Outcome, Option<Error>) {
         let removals = pods.iter().map(async |pod| {
             if uncounted {
-                orphans::release(&self.client, self.pods.cache(), pod).await?;
+                orphans::release(self.pods.writer(), self.pods.cache(), pod).await?;
             }
             self.pods.delete(job, pod).await?;
             Ok(pod.metadata.uid.clone())
@@ -240,11 +176,11 @@ impl Controller {
             .await?;
         self.backoffs.lock().insert(key.clone(), inputs.backoff);
         if let Some(event) = report.new_event {
-            self.events.normal(inputs.job, event.reason, event.message);
+            event.emit(&self.events, inputs.job);
         }
         let mut tracked = decide::tracked(inputs);
         let releases = report.release.iter().map(async |pod| {
-            orphans::release(&self.client, self.pods.cache(), pod).await?;
+            orphans::release(self.pods.writer(), self.pods.cache(), pod).await?;
             Ok(pod.metadata.uid.clone())
         });
         let mut failure: Option<Error> = None;
@@ -264,28 +200,20 @@ impl Controller {
             .filter(|verdict| decide::finish(inputs, &mut status, verdict));
         job = self.write(job, status).await?;
         if let Some(verdict) = finished {
-            self.tell_end(&job, inputs.spec, &verdict);
+            self.report_end(&job, inputs.spec, &verdict);
         }
         failure.map_or(Ok(()), Err)
     }
 
     /// Writes a status if it changed; returns the resulting Job.
-    async fn write(&self, mut job: Job, status: JobStatus) -> Result<Job, Error> {
+    async fn write(&self, job: Job, status: JobStatus) -> Result<Job, Error> {
         if status::complete(job.status.as_ref()) == status && job.status.is_some() {
             return Ok(job);
         }
-        let key = Key::of(&job.metadata);
-        job.status = Some(status);
-        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
-        let written = jobs
-            .replace_status(&key.name, &PostParams::default(), &job)
-            .await
-            .map_err(Error::api(format!("update the status of job {key}")))?;
-        self.jobs.saw(&written).await;
-        Ok(written)
+        self.writer.replace_status(&job.metadata, &status).await
     }
 
-    fn tell_end(&self, job: &Job, spec: &JobSpec, verdict: &JobVerdict) {
+    fn report_end(&self, job: &Job, spec: &JobSpec, verdict: &JobVerdict) {
         if !verdict.success {
             return self
                 .events

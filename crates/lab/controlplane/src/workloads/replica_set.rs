@@ -8,16 +8,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
-use kube::{Api, Client};
-use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use tracing::warn;
 
 use super::pods::{
-    PodControl, Selector, available_in, concerned, controller_of, explain, is_active,
-    is_controlled_by, is_terminating, matches, pod_from_template, selector,
+    PodControl, available_in, concerned, controller_of, is_active, is_terminating,
+    pod_from_template, selector,
 };
-use decide::{Failure, Step};
+use decide::{Failure, ReplicaSetStep};
 
 /// kube-controller-manager's default.
 const WORKERS: usize = 5;
@@ -27,30 +25,19 @@ pub(super) async fn start(manager: &Manager) {
     let sets = manager.cache::<ReplicaSet>();
     let pods = PodControl::new(manager, "replicaset-controller");
     let queue = Queue::new();
-    sets.on_change({
-        let queue = queue.clone();
-        move |change| {
-            if let Some(set) = change.object() {
-                queue.add(Key::of(&set.metadata));
-            }
-        }
-    });
-    pods.cache().on_change({
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in concerned(&sets, |set| Some(&set.spec.as_ref()?.selector), change) {
-                queue.add(key);
-            }
-        }
+    queue.enqueue_objects(&sets);
+    let owners = sets.clone();
+    queue.enqueue_mapped(pods.cache(), move |change| {
+        concerned(&owners, |set| Some(&set.spec.as_ref()?.selector), change)
     });
     sets.synced().await;
     pods.cache().synced().await;
-    let client = manager.client();
-    manager.start(ReplicaSets { client, sets, pods }, &queue, WORKERS);
+    let writer = Writer::namespaced(manager.client()).shown_by(&sets);
+    manager.start(ReplicaSets { writer, sets, pods }, &queue, WORKERS);
 }
 
 struct ReplicaSets {
-    client: Client,
+    writer: Writer<ReplicaSet>,
     sets: Cache<ReplicaSet>,
     pods: PodControl,
 }
@@ -72,24 +59,25 @@ impl Reconcile for ReplicaSets {
             }
             None => return Ok(Next::Wait),
         };
-        let mut candidates = self.pods.around(&set.metadata);
+        let mut candidates = self.pods.claims.around(&set.metadata);
         candidates.retain(|pod| is_active(pod));
-        let active = self.pods.claim(&*set, &wanted, candidates).await?;
+        let active = self.pods.claims.claim(&*set, &wanted, candidates).await?;
         let failed = if set.metadata.deletion_timestamp.is_none() {
             self.manage(&set, active).await.err()
         } else {
             None
         };
         let now = Timestamp::now();
-        let (active, terminating) = self.own_pods(&set, &wanted);
+        let mut active = self.pods.claims.owned(&set.metadata, &wanted);
+        let terminating = active.iter().filter(|pod| is_terminating(pod)).count();
+        active.retain(|pod| is_active(pod));
         let failure = failed.as_ref().map(|(failure, _)| failure);
         let status = decide::status(&set, &active, terminating, failure, now);
         let next = next_check(&set, &status, &active, now);
-        self.report(&set, status).await?;
-        match failed {
-            Some((_, error)) => Err(error),
-            None => Ok(next),
+        if set.status.as_ref() != Some(&status) {
+            self.writer.replace_status(&set.metadata, &status).await?;
         }
+        failed.map_or(Ok(next), |(_, error)| Err(error))
     }
 }
 
@@ -101,19 +89,21 @@ impl ReplicaSets {
         active: Vec<Arc<Pod>>,
     ) -> Result<(), (Failure, Error)> {
         match decide::step(set, active, || self.related_pods(set), Timestamp::now()) {
-            Step::Nothing => Ok(()),
-            Step::Create(count) => {
+            ReplicaSetStep::Nothing => Ok(()),
+            ReplicaSetStep::Create(count) => {
                 let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
                 let pod = pod_from_template(set, &template.unwrap_or_default());
                 let created = self.pods.create_many(set, count, |_| pod.clone()).await;
                 created
                     .map(drop)
-                    .map_err(|error| (Failure::new("FailedCreate", explain(&error)), error))
+                    .map_err(|error| (Failure::new("FailedCreate", error.message()), error))
             }
-            Step::Delete(pods) => self.pods.delete_many(set, &pods).await.map_err(|error| {
-                let message = format!("unable to delete pods: {}", explain(&error));
-                (Failure::new("FailedDelete", message), error)
-            }),
+            ReplicaSetStep::Delete(pods) => {
+                self.pods.delete_many(set, &pods).await.map_err(|error| {
+                    let message = format!("unable to delete pods: {}", error.message());
+                    (Failure::new("FailedDelete", message), error)
+                })
+            }
         }
     }
 
@@ -126,35 +116,6 @@ impl ReplicaSets {
         let uids = sets.iter().filter_map(|set| set.metadata.uid.as_deref());
         uids.flat_map(|uid| self.pods.cache().controlled_by(uid))
             .collect()
-    }
-
-    /// The active pods, and the number of terminating ones.
-    fn own_pods(&self, set: &ReplicaSet, wanted: &Selector) -> (Vec<Arc<Pod>>, usize) {
-        let mut pods = self.pods.around(&set.metadata);
-        pods.retain(|pod| {
-            is_controlled_by(&pod.metadata, &set.metadata) && matches(wanted, &pod.metadata)
-        });
-        let terminating = pods.iter().filter(|pod| is_terminating(pod)).count();
-        pods.retain(|pod| is_active(pod));
-        (pods, terminating)
-    }
-
-    async fn report(&self, set: &ReplicaSet, status: ReplicaSetStatus) -> Result<(), Error> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let key = Key::of(&set.metadata);
-        let changed = ReplicaSet {
-            status: Some(status),
-            ..set.clone()
-        };
-        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &key.namespace);
-        let written = api
-            .replace_status(&key.name, &PostParams::default(), &changed)
-            .await
-            .map_err(Error::api(format!("update status of ReplicaSet {key}")))?;
-        self.sets.saw(&written).await;
-        Ok(())
     }
 }
 

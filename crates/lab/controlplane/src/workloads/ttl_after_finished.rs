@@ -2,9 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use kube::api::DeleteParams;
+use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 
 use super::job::end;
 
@@ -16,18 +15,13 @@ const WORKERS: usize = 5;
 pub(crate) async fn start(manager: &Manager) {
     let jobs = manager.cache::<Job>();
     jobs.synced().await;
-    let queue = Queue::<Key>::new();
-    let changed = queue.clone();
-    jobs.on_change(move |change| {
-        if let Some(job) = change.new.as_ref().filter(|job| expires_at(job).is_some()) {
-            changed.add(Key::of(&job.metadata));
-        }
+    let queue = Queue::new();
+    queue.enqueue_mapped(&jobs, |change| {
+        let job = change.new.as_ref()?;
+        expires_at(job).map(|_| Key::of(&job.metadata))
     });
-    let controller = Controller {
-        client: manager.client(),
-        jobs,
-    };
-    manager.start(controller, &queue, WORKERS);
+    let writer = Writer::namespaced(manager.client()).shown_by(&jobs);
+    manager.start(Controller { writer, jobs }, &queue, WORKERS);
 }
 
 /// When a finished Job with a TTL is to be deleted.
@@ -44,7 +38,7 @@ fn expires_at(job: &Job) -> Option<Timestamp> {
 }
 
 struct Controller {
-    client: Client,
+    writer: Writer<Job>,
     jobs: Cache<Job>,
 }
 
@@ -61,26 +55,16 @@ impl Reconcile for Controller {
             return Ok(next);
         }
         // A deletion is final: the Job is read from the API server to check that it still applies.
-        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
-        let live = jobs
-            .get_opt(&key.name)
-            .await
-            .map_err(Error::api(format!("get job {key}")))?;
-        let Some(live) = live else {
+        let Some(live) = self.writer.get(key).await? else {
             return Ok(Next::Wait);
         };
         if let Some(next) = wait(expires_at(&live)) {
             return Ok(next);
         }
-        let only_this = DeleteParams::foreground().preconditions(Preconditions {
-            uid: live.metadata.uid.clone(),
-            resource_version: live.metadata.resource_version.clone(),
-        });
-        jobs.delete(&key.name, &only_this)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("delete job {key}, which is over")))?;
-        self.jobs.wait_for_deletion(&live.metadata).await;
+        let by = DeleteParams::foreground();
+        self.writer
+            .delete_unchanged_with(&live.metadata, by)
+            .await?;
         Ok(Next::Wait)
     }
 }

@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use importer::{Error, SearchResult, seek};
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
+use oci::resolve::{Error, SearchResult, seek};
 use oci::{Cause, Client, Image, Keyring, Retry, Roots, Routes, Settings};
 use parking_lot::Mutex;
 use placement::Handler;
 use platform::{AddressPolicy, AddressRange, Host, Matcher, NoMatch, Source};
-use serde_json::json;
 
 use super::behaviour::Outcome;
 use super::containers;
@@ -68,7 +67,7 @@ impl Sandbox {
 
     /// Matches image platforms as the node would when it pulls.
     fn matcher(&self, node: &Node) -> Matcher {
-        let node = placement::Node::read(&json!(node)).place.platform();
+        let node = placement::Node::read(node).place.platform();
         let wanted = self.handler.platform(&node.architecture).unwrap_or(node);
         Matcher::isolated(&wanted, self.handler.isolation)
     }

@@ -6,10 +6,11 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use runtime::{Absent, Error};
+use kube::api::ObjectMeta;
+use runtime::{Absent as _, Error, Key, Writer};
 use serde_json::json;
+
+use crate::names::name_of;
 
 const NAMESPACE: &str = "kube-node-lease";
 /// Lease renewal interval of a kubelet.
@@ -39,25 +40,25 @@ fn at_most(nodes: usize, a_second: u64) -> Duration {
 }
 
 /// Renews the lease of a node, or creates it.
-pub(super) async fn renew(client: &Client, node: &Node, every: Duration) -> Result<(), Error> {
-    let name = node.metadata.name.as_deref().unwrap_or_default();
-    let api: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+pub(super) async fn renew(
+    leases: &Writer<Lease>,
+    node: &Node,
+    every: Duration,
+) -> Result<(), Error> {
+    let name = name_of(&node.metadata);
     let seconds = i32::try_from((every * LEASE_INTERVALS).as_secs()).unwrap_or(i32::MAX);
     let now = MicroTime(Timestamp::now());
     let patch = json!({ "spec": {
         "holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now,
     }});
-    let renewed = api
-        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .not_found_as_none()
-        .map_err(Error::api(format!("renew lease {NAMESPACE}/{name}")))?;
-    if renewed.is_some() {
+    let renewed = leases.merge(&Key::new(NAMESPACE, name), &patch).await;
+    if renewed.not_found_as_none()?.is_some() {
         return Ok(());
     }
     let lease = Lease {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
+            namespace: Some(NAMESPACE.to_owned()),
             owner_references: Some(vec![OwnerReference {
                 api_version: "v1".into(),
                 kind: "Node".into(),
@@ -74,8 +75,5 @@ pub(super) async fn renew(client: &Client, node: &Node, every: Duration) -> Resu
             ..LeaseSpec::default()
         }),
     };
-    api.create(&PostParams::default(), &lease)
-        .await
-        .map(drop)
-        .map_err(Error::api(format!("create lease {NAMESPACE}/{name}")))
+    leases.create(&lease).await.map(drop)
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
-use runtime::{Cache, Error};
+use runtime::{Cache, Error, Writer};
 
 use super::address::{self, Addresses};
 use super::status;
@@ -33,7 +32,8 @@ pub(super) async fn register(
     if fresh.is_empty() {
         return Ok(());
     }
-    let api: Api<Node> = Api::all(client.clone());
+    // Not shown by the cache: one wait for the last of thousands of nodes is enough.
+    let writer = Writer::<Node>::cluster(client.clone());
     let now = Timestamp::now();
     let mut prepared = Vec::with_capacity(fresh.len());
     for mut node in fresh {
@@ -45,8 +45,8 @@ pub(super) async fn register(
         memory.known.insert(name);
         prepared.push(node);
     }
-    let last = stream::iter(prepared)
-        .map(|node| create(&api, node))
+    let last = stream::iter(&prepared)
+        .map(|node| writer.create_if_absent(node))
         .buffer_unordered(CREATE_CONCURRENCY)
         .try_fold(None, |last, created| async move { Ok(created.or(last)) })
         .await?;
@@ -54,18 +54,6 @@ pub(super) async fn register(
         nodes.saw(&last).await;
     }
     memory.write().await
-}
-
-/// Creates a node; `None` if it exists.
-async fn create(api: &Api<Node>, node: Node) -> Result<Option<Node>, Error> {
-    match api.create(&PostParams::default(), &node).await {
-        Ok(created) => Ok(Some(created)),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-        Err(error) => {
-            let name = node.metadata.name.unwrap_or_default();
-            Err(Error::api(format!("create node {name}"))(error))
-        }
-    }
 }
 
 /// The nodes of a fleet that were never registered.

@@ -10,34 +10,33 @@ use serde_json::{Value, json};
 use super::conditions::NewCondition;
 use super::kinds::kube_descheduler;
 use super::names::{CLUSTER, DESCHEDULER_NAMESPACE, PSI};
-use super::report::{Reports, conditions, generation};
-use crate::names::{OS, ROLE, annotation_is_true};
+use super::report::{Objects, conditions, generation};
+use crate::names::{OS, ROLE, annotation_is_true, label};
 
 /// Whether the operator could apply its configuration.
 const CONDITION: &str = "TargetConfigControllerDegraded";
 
 struct Operator {
-    reports: Reports,
+    deschedulers: Objects,
     nodes: Cache<Node>,
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let (reports, running) = Reports::follow(client, kube_descheduler());
-    manager.spawn(running);
+    let deschedulers = Objects::follow(manager, &client, kube_descheduler());
     let nodes = manager.cache::<Node>();
-    let queue: Queue<Key> = Queue::new();
-    let only = Key::new(DESCHEDULER_NAMESPACE, CLUSTER);
-    let (to, key) = (queue.clone(), only.clone());
-    reports.objects.on_change(move |_| to.add(key.clone()));
-    let to = queue.clone();
-    nodes.on_change(move |change| {
-        let before = change.old.as_deref().map(has_psi);
-        if before != change.new.as_deref().map(has_psi) {
-            to.add(only.clone());
-        }
+    let queue = Queue::new();
+    let only = || Key::new(DESCHEDULER_NAMESPACE, CLUSTER);
+    queue.enqueue_mapped(&deschedulers.cache, move |_| Some(only()));
+    queue.enqueue_mapped(&nodes, move |change| {
+        let has_psi = |side: &Option<Arc<Node>>| side.as_deref().map(has_psi);
+        (has_psi(&change.old) != has_psi(&change.new)).then(only)
     });
-    tokio::join!(reports.objects.synced(), nodes.synced());
-    manager.start(Operator { reports, nodes }, &queue, 1);
+    tokio::join!(deschedulers.cache.synced(), nodes.synced());
+    let operator = Operator {
+        deschedulers,
+        nodes,
+    };
+    manager.start(operator, &queue, 1);
 }
 
 impl Reconcile for Operator {
@@ -46,7 +45,7 @@ impl Reconcile for Operator {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.reports.objects.find(key) else {
+        let Some(object) = self.deschedulers.cache.find(key) else {
             return Ok(Next::Wait);
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
@@ -64,7 +63,7 @@ impl Reconcile for Operator {
             "readyReplicas": i32::from(!refused),
             "conditions": conditions(&object, vec![condition]),
         });
-        self.reports.report(&object, status).await?;
+        self.deschedulers.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }
@@ -89,25 +88,13 @@ fn refusal(spec: &Value, lacks_psi: bool) -> Option<String> {
 
 /// Whether a worker node lacks PSI metrics. In a cluster without workers all nodes count.
 fn lacks_psi(nodes: &[Arc<Node>]) -> bool {
-    let linux = || {
-        nodes
-            .iter()
-            .filter(|node| label(node, OS) != Some("windows"))
-    };
     let worker = format!("{ROLE}worker");
-    let mut workers = linux()
-        .filter(|node| label(node, &worker).is_some())
-        .peekable();
-    if workers.peek().is_some() {
-        workers.any(|node| !has_psi(node))
-    } else {
-        linux().any(|node| !has_psi(node))
-    }
-}
-
-fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
+    let is_linux = |node: &&Arc<Node>| label(&node.metadata, OS) != Some("windows");
+    let linux: Vec<_> = nodes.iter().filter(is_linux).collect();
+    let is_worker = |node: &&Arc<Node>| label(&node.metadata, &worker).is_some();
+    let has_workers = linux.iter().any(is_worker);
+    let mut counted = linux.iter().filter(|it| !has_workers || is_worker(it));
+    counted.any(|node| !has_psi(node))
 }
 
 fn has_psi(node: &Node) -> bool {

@@ -6,15 +6,13 @@ use runtime::{Error, Key, Manager, Next, Reconcile};
 use serde_json::json;
 
 use super::conditions::NewCondition;
-use super::report::{Reports, generation, observed_conditions};
+use super::report::{Objects, generation, observed_conditions};
 
-struct Operator {
-    reports: Reports,
-}
+struct Operator(Objects);
 
 pub(super) async fn start(manager: &Manager, client: Client, kind: ApiResource) {
-    let (reports, queue) = Reports::start(manager, client, kind).await;
-    manager.start(Operator { reports }, &queue, 1);
+    let (objects, queue) = Objects::start(manager, &client, kind).await;
+    manager.start(Operator(objects), &queue, 1);
 }
 
 impl Reconcile for Operator {
@@ -23,7 +21,7 @@ impl Reconcile for Operator {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.reports.objects.find(key) else {
+        let Some(object) = self.0.cache.find(key) else {
             return Ok(Next::Wait);
         };
         let new_conditions = [
@@ -42,7 +40,7 @@ impl Reconcile for Operator {
             "systemHealthStatus": "healthy",
             "conditions": observed_conditions(&object, new_conditions.into()),
         });
-        self.reports.report(&object, status).await?;
+        self.0.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }

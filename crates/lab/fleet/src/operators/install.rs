@@ -5,10 +5,10 @@ use api::openshift::payloads;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ObjectMeta};
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use runtime::{Error, wait_until_served};
+use runtime::{Error, Key, Writer, wait_until_served};
 use serde_json::{Value, json};
 
 use super::kinds::{
@@ -45,34 +45,22 @@ pub(crate) async fn install_with(
     installed: &Installed,
     offer: Option<&release::Offer>,
 ) -> Result<(), Error> {
-    try_join_all(
-        namespaces(*installed)
-            .into_iter()
-            .map(|name| namespace(client, name)),
-    )
-    .await?;
+    let namespaces = namespaces(*installed).into_iter();
+    try_join_all(namespaces.map(|name| namespace(client, name))).await?;
     let definitions = definitions(installed)?;
-    let ours = try_join_all(
-        definitions
-            .iter()
-            .map(|definition| define(client, definition)),
-    )
-    .await?;
+    let ours = definitions.iter().map(|it| define(client, it));
+    let ours = try_join_all(ours).await?;
     let is_ours = |kind: &ApiResource| {
         let name = format!("{}.{}", kind.plural, kind.group);
         ours.contains(&Some(name))
     };
-    for (kind, namespace, object) in objects(*installed, offer) {
-        if is_ours(&kind) {
-            create(client, &kind, namespace, object).await?;
-        }
+    let mut objects = objects(*installed, offer);
+    objects.retain(|(kind, ..)| is_ours(kind));
+    if let Some(offer) = offer.filter(|_| is_ours(&cluster_version())) {
+        objects.extend(offer.objects());
     }
-    if let Some(offer) = offer
-        && is_ours(&cluster_version())
-    {
-        for (kind, namespace, object) in offer.objects() {
-            create(client, &kind, namespace, object).await?;
-        }
+    for (kind, namespace, object) in objects {
+        create(client, &kind, namespace, object).await?;
     }
     Ok(())
 }
@@ -103,9 +91,8 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Error> 
         },
         ..Namespace::default()
     };
-    let api: Api<Namespace> = Api::all(client.clone());
-    unless_there(api.create(&PostParams::default(), &namespace).await)
-        .map_err(Error::api(format!("create namespace {name}")))
+    let writer = Writer::cluster(client.clone());
+    writer.create_if_absent(&namespace).await.map(drop)
 }
 
 /// Applies a CRD unless another field manager owns it. Returns its name if it is ours.
@@ -113,21 +100,15 @@ async fn define(
     client: &Client,
     definition: &CustomResourceDefinition,
 ) -> Result<Option<String>, Error> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = name_of(&definition.metadata);
-    let there = api
-        .get_opt(name)
-        .await
-        .map_err(Error::api(format!("get definition {name}")))?;
+    let writer: Writer<CustomResourceDefinition> = Writer::new(Api::all(client.clone()), MANAGER);
+    let key = Key::of(&definition.metadata);
+    let there = writer.get(&key).await?;
     if there.is_some_and(|there| !annotation_is_true(&there.metadata, SIMULATED)) {
         return Ok(None);
     }
-    let params = PatchParams::apply(MANAGER).force();
-    api.patch(name, &params, &Patch::Apply(definition))
-        .await
-        .map_err(Error::api(format!("apply definition {name}")))?;
-    wait_until_served(client, name).await?;
-    Ok(Some(name.to_owned()))
+    writer.apply(&key, definition).await?;
+    wait_until_served(client, &key.name).await?;
+    Ok(Some(key.name))
 }
 
 /// The objects that the operators create at installation.
@@ -252,25 +233,9 @@ async fn create(
 ) -> Result<(), Error> {
     object["apiVersion"] = json!(kind.api_version);
     object["kind"] = json!(kind.kind);
-    let name = object["metadata"]["name"].to_string();
-    let what = format!("create {} {name}", kind.kind);
+    object["metadata"]["namespace"] = json!(namespace);
     let object: DynamicObject = serde_json::from_value(object)
-        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
-        None => Api::all_with(client.clone(), kind),
-    };
-    unless_there(api.create(&PostParams::default(), &object).await).map_err(Error::api(what))
-}
-
-/// An object that exists already counts as created.
-fn unless_there<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
-    match created {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        other => other.map(drop),
-    }
-}
-
-fn name_of(meta: &ObjectMeta) -> &str {
-    meta.name.as_deref().unwrap_or_default()
+        .map_err(|error| Error::Invalid(format!("the {} to create: {error}", kind.kind)))?;
+    let writer = Writer::dynamic(client.clone(), kind);
+    writer.create_if_absent(&object).await.map(drop)
 }

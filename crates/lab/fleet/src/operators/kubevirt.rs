@@ -31,6 +31,7 @@ use kube::Client;
 use runtime::{Change, Key, Manager, Queue};
 
 use super::kinds::kubevirt;
+use crate::names::{annotation, namespace_of};
 use context::Context;
 pub(crate) use labels::by_default as default_labels;
 
@@ -40,47 +41,25 @@ const WORKERS: usize = 16;
 /// Starts KubeVirt. Its CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     let context = Context::start(manager, client, speed).await;
-    let (machines, instances, handler): (Queue<Key>, Queue<Key>, Queue<Key>) =
-        (Queue::new(), Queue::new(), Queue::new());
-    let to = machines.clone();
-    context.machines.on_change(move |change| {
-        if let Some(machine) = change.object() {
-            to.add(Key::of(&machine.metadata));
-        }
-    });
+    let (machines, instances, handler) = (Queue::new(), Queue::new(), Queue::new());
+    machines.enqueue_objects(&context.machines.cache);
     // An instance has the name of its virtual machine, so one key enqueues both.
-    let (to_machines, to, to_handler) = (machines.clone(), instances.clone(), handler.clone());
-    context.instances.on_change(move |change| {
-        if let Some(instance) = change.object() {
-            let key = Key::of(&instance.metadata);
-            to_machines.add(key.clone());
-            to_handler.add(key.clone());
-            to.add(key);
-        }
-    });
-    let (to, to_handler) = (instances.clone(), handler.clone());
-    context.pods.on_change(move |change| {
-        if let Some(key) = launched_for(change) {
-            to_handler.add(key.clone());
-            to.add(key);
-        }
-    });
+    for queue in [&machines, &instances, &handler] {
+        queue.enqueue_objects(&context.instances.cache);
+    }
+    for queue in [&instances, &handler] {
+        queue.enqueue_mapped(&context.pods, launched_for);
+    }
     labeller::start(manager, &context);
     migrations::start(manager, &context);
-    manager.start(machines::Machines::new(context.clone()), &machines, WORKERS);
-    manager.start(
-        instances::Instances::new(context.clone()),
-        &instances,
-        WORKERS,
-    );
-    manager.start(handler::Handler::new(context), &handler, WORKERS);
+    manager.start(machines::Machines(context.clone()), &machines, WORKERS);
+    manager.start(instances::Instances(context.clone()), &instances, WORKERS);
+    manager.start(handler::Handler(context), &handler, WORKERS);
 }
 
 /// The instance that a launcher pod belongs to.
 fn launched_for(change: &Change<Pod>) -> Option<Key> {
-    let pod = change.object()?;
-    let annotations = pod.metadata.annotations.as_ref()?;
-    let name = annotations.get(labels::DOMAIN)?;
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(Key::new(namespace, name))
+    let meta = &change.object()?.metadata;
+    let name = annotation(meta, labels::DOMAIN)?;
+    Some(Key::new(namespace_of(meta), name))
 }

@@ -19,9 +19,8 @@ mod rollout;
 mod status;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use runtime::{Cache, Change, Error, Key, Manager, Queue};
+use kube::Client;
+use runtime::{Cache, Change, Error, Key, Manager, Queue, Writer};
 use serde_json::Value;
 
 use super::{MachineConfig, MachineConfigPool};
@@ -35,8 +34,8 @@ const WORKERS: usize = 8;
 /// State shared by the controllers.
 #[derive(Clone)]
 struct Context {
-    client: Client,
     nodes: Cache<Node>,
+    node_writer: Writer<Node>,
     pools: Cache<MachineConfigPool>,
     configs: Cache<MachineConfig>,
 }
@@ -44,13 +43,8 @@ struct Context {
 impl Context {
     /// Patches a node; the cache has the change when this returns.
     async fn patch_node(&self, name: &str, patch: Value) -> Result<(), Error> {
-        let api: Api<Node> = Api::all(self.client.clone());
-        let written = api
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("patch node {name}")))?;
-        self.nodes.saw(&written).await;
-        Ok(())
+        let written = self.node_writer.merge(&Key::new("", name), &patch).await;
+        written.map(drop)
     }
 
     /// Whether this configuration enables PSI in the kernel.
@@ -62,43 +56,36 @@ impl Context {
 
 /// Starts the operator. Its CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
+    let nodes = manager.cache();
     let context = Context {
-        nodes: manager.cache(),
+        node_writer: Writer::cluster(client.clone()).shown_by(&nodes),
+        nodes,
         pools: manager.cache(),
         configs: manager.cache(),
-        client: client.clone(),
     };
     tokio::join!(
         context.nodes.synced(),
         context.pools.synced(),
         context.configs.synced(),
     );
-    let (pools, machines): (Queue<AllPools>, Queue<Key>) = (Queue::new(), Queue::new());
-    let to = pools.clone();
-    context.pools.on_change(move |_| to.add(AllPools));
-    let to = pools.clone();
-    context.configs.on_change(move |_| to.add(AllPools));
-    let (to, to_machines) = (pools.clone(), machines.clone());
-    context.nodes.on_change(move |change| {
-        if !matters(change) {
-            return;
-        }
-        to.add(AllPools);
-        if let Some(node) = &change.new {
-            to_machines.add(Key::of(&node.metadata));
-        }
+    let (pools, machines) = (Queue::new(), Queue::new());
+    pools.enqueue_mapped(&context.pools, |_| Some(AllPools));
+    pools.enqueue_mapped(&context.configs, |_| Some(AllPools));
+    pools.enqueue_mapped(&context.nodes, |change| matters(change).then_some(AllPools));
+    machines.enqueue_mapped(&context.nodes, |change| {
+        let node = change.new.as_ref().filter(|_| matters(change));
+        node.map(|node| Key::of(&node.metadata))
     });
     let events = manager.events("machineconfigcontroller-nodecontroller");
-    manager.start(
-        pools::PoolController::new(context.clone(), events),
-        &pools,
-        1,
-    );
-    manager.start(
-        daemon::Daemon::new(context, Pace::new(speed)),
-        &machines,
-        WORKERS,
-    );
+    let controller = pools::PoolController {
+        pools: Writer::cluster(client.clone()).shown_by(&context.pools),
+        configs: Writer::cluster(client.clone()).shown_by(&context.configs),
+        context: context.clone(),
+        events,
+    };
+    manager.start(controller, &pools, 1);
+    let pace = Pace::new(speed);
+    manager.start(daemon::Daemon { context, pace }, &machines, WORKERS);
     disruption::start(manager, client).await;
 }
 

@@ -5,43 +5,36 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use machinery::selector::LabelSelector;
-use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Key, Manager, Next, Reconcile};
 use serde_json::{Value, json};
 
 use super::conditions::NewCondition;
 use super::kinds::node_health_check;
-use super::report::{Reports, observed_conditions};
+use super::report::{Objects, observed_conditions};
+use crate::names::label;
 
 struct Operator {
-    reports: Reports,
+    checks: Objects,
     nodes: Cache<Node>,
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let (reports, running) = Reports::follow(client, node_health_check());
-    manager.spawn(running);
+    let (checks, queue) = Objects::start(manager, &client, node_health_check()).await;
     let nodes = manager.cache::<Node>();
-    let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    reports.objects.on_change(move |change| {
-        if let Some(object) = &change.new {
-            to.add(Key::of(&object.metadata));
-        }
+    let all = checks.cache.clone();
+    queue.enqueue_mapped(&nodes, move |change| {
+        let mut affected = all.list();
+        affected.retain(|check| {
+            let spec = check.data.get("spec").unwrap_or(&Value::Null);
+            let health =
+                |node: &Arc<Node>| (node.metadata.labels.clone(), is_unhealthy(node, spec));
+            change.old.as_ref().map(health) != change.new.as_ref().map(health)
+        });
+        let keys = affected.iter().map(|check| Key::of(&check.metadata));
+        keys.collect::<Vec<_>>()
     });
-    let (to, checks) = (queue.clone(), reports.objects.clone());
-    nodes.on_change(move |change| {
-        for check in checks.list() {
-            let facts = |node: &Arc<Node>| {
-                let spec = check.data.get("spec").unwrap_or(&Value::Null);
-                (node.metadata.labels.clone(), is_unhealthy(node, spec))
-            };
-            if change.old.as_ref().map(facts) != change.new.as_ref().map(facts) {
-                to.add(Key::of(&check.metadata));
-            }
-        }
-    });
-    tokio::join!(reports.objects.synced(), nodes.synced());
-    manager.start(Operator { reports, nodes }, &queue, 1);
+    nodes.synced().await;
+    manager.start(Operator { checks, nodes }, &queue, 1);
 }
 
 impl Reconcile for Operator {
@@ -50,7 +43,7 @@ impl Reconcile for Operator {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.reports.objects.find(key) else {
+        let Some(object) = self.checks.cache.find(key) else {
             return Ok(Next::Wait);
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
@@ -62,7 +55,7 @@ impl Reconcile for Operator {
             "No issues found, NodeHealthCheck is enabled.",
         );
         status["conditions"] = observed_conditions(&object, vec![condition]);
-        self.reports.report(&object, status).await?;
+        self.checks.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }
@@ -73,10 +66,7 @@ fn found(spec: &Value, nodes: &[Arc<Node>]) -> Value {
         .unwrap_or_else(|_| LabelSelector::nothing());
     let selected: Vec<&Arc<Node>> = nodes
         .iter()
-        .filter(|node| {
-            let labels = node.metadata.labels.as_ref();
-            selector.matches(|key| labels?.get(key).map(String::as_str))
-        })
+        .filter(|node| selector.matches(|key| label(&node.metadata, key)))
         .collect();
     let unhealthy: Vec<Value> = selected
         .iter()

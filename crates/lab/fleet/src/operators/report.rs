@@ -1,90 +1,78 @@
-//! Writes the status of objects whose kind is known only at run time.
+//! Caches and statuses of kinds that are known at run time only.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use runtime::{Absent as _, Cache, Error, Key, Manager, Queue};
+use runtime::{Absent as _, Cache, Error, Key, Manager, Queue, Writer};
 use serde_json::{Value, json};
 
 use super::OperatorCondition;
 use super::conditions::{NewCondition, merge_conditions};
 
-/// A cache of a kind, and a writer of its status.
+/// The objects of a kind that is known at run time only, and a writer that they show.
 #[derive(Clone)]
-pub(super) struct Reports {
-    client: Client,
-    kind: ApiResource,
-    pub(super) objects: Cache<DynamicObject>,
+pub(super) struct Objects {
+    pub(super) cache: Cache<DynamicObject>,
+    pub(super) writer: Writer<DynamicObject>,
+    pub(super) kind: ApiResource,
 }
 
-impl Reports {
-    /// Creates the cache of a kind; the caller has to run the returned task.
-    pub(super) fn follow(
-        client: Client,
-        kind: ApiResource,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (objects, running) = Cache::follow(Api::all_with(client.clone(), &kind));
-        let reports = Self {
-            client,
+impl Objects {
+    /// Runs the cache of a kind until the manager stops.
+    pub(super) fn follow(manager: &Manager, client: &Client, kind: ApiResource) -> Self {
+        let (cache, running) = Cache::follow(Api::all_with(client.clone(), &kind));
+        manager.spawn(running);
+        Self {
+            writer: Writer::dynamic(client.clone(), &kind).shown_by(&cache),
+            cache,
             kind,
-            objects,
-        };
-        (reports, running)
+        }
     }
 
-    /// Runs the cache of a kind until the manager stops, and enqueues changed objects. Returns
-    /// after the initial list.
+    /// Like [`Objects::follow`], with a queue of the changed objects. Returns after the initial list.
     pub(super) async fn start(
         manager: &Manager,
-        client: Client,
+        client: &Client,
         kind: ApiResource,
     ) -> (Self, Queue<Key>) {
-        let (reports, running) = Self::follow(client, kind);
-        manager.spawn(running);
+        let objects = Self::follow(manager, client, kind);
         let queue = Queue::new();
-        let to = queue.clone();
-        reports.objects.on_change(move |change| {
-            if let Some(object) = &change.new {
-                to.add(Key::of(&object.metadata));
-            }
-        });
-        reports.objects.synced().await;
-        (reports, queue)
+        queue.enqueue_objects(&objects.cache);
+        objects.cache.synced().await;
+        (objects, queue)
     }
 
-    /// Patches the status of an object, unless it has these values already. A null value removes a
-    /// field.
-    pub(super) async fn report(&self, object: &DynamicObject, status: Value) -> Result<(), Error> {
+    /// Adds or removes a finalizer; no error if the object is gone.
+    pub(super) async fn set_finalizer(
+        &self,
+        object: &DynamicObject,
+        finalizer: &str,
+        present: bool,
+    ) -> Result<(), Error> {
+        let written = self
+            .writer
+            .set_finalizer(&object.metadata, finalizer, present);
+        written.await.not_found_as_none().map(drop)
+    }
+
+    /// Sets status fields that differ; null removes a field. Returns whether there were any.
+    pub(super) async fn report(
+        &self,
+        object: &DynamicObject,
+        mut status: Value,
+    ) -> Result<bool, Error> {
         let old = object.data.get("status").unwrap_or(&Value::Null);
-        let unchanged = status.as_object().is_some_and(|status| {
-            status
-                .iter()
-                .all(|(key, value)| old.get(key).unwrap_or(&Value::Null) == value)
-        });
-        if unchanged {
-            return Ok(());
+        if let Some(fields) = status.as_object_mut() {
+            fields.retain(|field, value| old.get(field).unwrap_or(&Value::Null) != value);
+            if fields.is_empty() {
+                return Ok(false);
+            }
         }
-        let key = Key::of(&object.metadata);
-        let api: Api<DynamicObject> = if key.namespace.is_empty() {
-            Api::all_with(self.client.clone(), &self.kind)
-        } else {
-            Api::namespaced_with(self.client.clone(), &key.namespace, &self.kind)
-        };
-        let patch = json!({ "metadata": { "uid": object.metadata.uid }, "status": status });
-        let written = api
-            .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!(
-                "patch status of {} {key}",
-                self.kind.kind
-            )))?;
-        if let Some(written) = written {
-            self.objects.saw(&written).await;
-        }
-        Ok(())
+        let writer = &self.writer;
+        writer.set_status_fields(&object.metadata, &status).await?;
+        Ok(true)
     }
 }
 

@@ -13,6 +13,7 @@ use super::kinds::resource;
 use super::{
     descheduler, hyperconverged, importer, kubevirt, machine_config, node_health, release,
 };
+use crate::names::name_of;
 
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,17 +92,11 @@ struct Starter {
 pub async fn start(manager: &Manager, client: Client, speed: f64) {
     let definitions = manager.cache::<CustomResourceDefinition>();
     let queue: Queue<Operator> = Queue::new();
-    let to = queue.clone();
-    definitions.on_change(move |change| {
-        let name = change
-            .new
-            .as_ref()
-            .and_then(|it| it.metadata.name.as_deref());
-        for operator in ALL {
-            if name.is_some_and(|name| operator.needs().contains(&name)) {
-                to.add(operator);
-            }
-        }
+    queue.enqueue_mapped(&definitions, |change| {
+        let name = change.new.as_ref().map(|it| name_of(&it.metadata));
+        let mut needing = ALL.to_vec();
+        needing.retain(|it| name.is_some_and(|name| it.needs().contains(&name)));
+        needing
     });
     definitions.synced().await;
     let starter = Starter {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
-use kube::{Api, Client};
-use runtime::{Absent as _, Error};
+use kube::Client;
+use kube::api::DynamicObject;
+use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
 
 use super::catalog::{IMAGES, image};
 use super::holdings::{HoldingsError, Publication, Revision, Revisions, unknown};
-use crate::names::REGISTRY;
+use crate::names::{REGISTRY, annotation};
 use crate::operators::importer;
 use crate::operators::names::IMPORTER;
 
@@ -31,23 +31,17 @@ pub(super) fn is_state(map: &ConfigMap) -> bool {
 /// The address of the last run. Only loopback addresses are accepted, whatever the ConfigMap
 /// contains.
 pub(super) fn address(map: &ConfigMap) -> Option<SocketAddr> {
-    let annotations = map.metadata.annotations.as_ref()?;
-    let address: SocketAddr = annotations.get(REGISTRY)?.parse().ok()?;
+    let address: SocketAddr = annotation(&map.metadata, REGISTRY)?.parse().ok()?;
     address.ip().is_loopback().then_some(address)
 }
 
-fn api(client: &Client) -> Api<ConfigMap> {
-    Api::namespaced(client.clone(), NAMESPACE)
+fn writer(client: &Client) -> Writer<ConfigMap> {
+    Writer::namespaced(client.clone())
 }
 
 /// Reads the ConfigMap, if it exists.
 pub(super) async fn read(client: &Client) -> Result<Option<ConfigMap>, Error> {
-    api(client)
-        .get_opt(CONFIG_MAP)
-        .await
-        .map_err(Error::api(format!(
-            "get config map {NAMESPACE}/{CONFIG_MAP}"
-        )))
+    writer(client).get(&Key::new(NAMESPACE, CONFIG_MAP)).await
 }
 
 /// Stores the address of the registry, and the first revision of every image without one.
@@ -56,13 +50,9 @@ pub(super) async fn begin(
     before: Option<ConfigMap>,
     address: SocketAddr,
 ) -> Result<ConfigMap, Error> {
-    let mut map = before.clone().unwrap_or_else(|| ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(CONFIG_MAP.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ConfigMap::default()
-    });
+    let mut map = before.clone().unwrap_or_default();
+    map.metadata.name = Some(CONFIG_MAP.to_owned());
+    map.metadata.namespace = Some(NAMESPACE.to_owned());
     let annotations = map.metadata.annotations.get_or_insert_default();
     annotations.insert(REGISTRY.to_owned(), address.to_string());
     let data = map.data.get_or_insert_default();
@@ -73,17 +63,10 @@ pub(super) async fn begin(
     if before.as_ref() == Some(&map) {
         return Ok(map);
     }
-    let written = match before {
-        Some(_) => {
-            api(client)
-                .replace(CONFIG_MAP, &PostParams::default(), &map)
-                .await
-        }
-        None => api(client).create(&PostParams::default(), &map).await,
-    };
-    written.map_err(Error::api(format!(
-        "write down the revisions of images in config map {NAMESPACE}/{CONFIG_MAP}"
-    )))
+    match before {
+        Some(_) => writer(client).replace(&map).await,
+        None => writer(client).create(&map).await,
+    }
 }
 
 /// Publishes a new revision of an image; the running registry serves it once its watch delivers it.
@@ -103,12 +86,8 @@ pub async fn publish(client: &Client, name: &str, what: Publication) -> Result<R
         let mut revisions = Revisions::read(image, text).map_err(invalid)?;
         revisions.publish(image, what).map_err(invalid)?;
         *text = revisions.text();
-        let written = api(client)
-            .replace(CONFIG_MAP, &PostParams::default(), &map)
-            .await
-            .map_err(Error::api(format!("publish a revision of {name}")));
         tries += 1;
-        match written {
+        match writer(client).replace(&map).await {
             Ok(_) => return Ok(revisions.newest().clone()),
             Err(error) if error.is_conflict() && tries < MAX_RETRIES => {}
             Err(error) => return Err(error),
@@ -122,13 +101,11 @@ pub(super) async fn trust(
     old: Option<SocketAddr>,
     address: SocketAddr,
 ) -> Result<(), Error> {
-    let what = || format!("let CDI {IMPORTER} trust the registry");
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &importer("CDI"));
+    let writer = Writer::<DynamicObject>::dynamic(client.clone(), &importer("CDI"));
     let mut tries = 0;
     loop {
         // Without the CDI kind there are no importers.
-        let found = api.get(IMPORTER).await.not_found_as_none();
-        let Some(mut object) = found.map_err(Error::api(what()))? else {
+        let Some(mut object) = writer.get(&Key::new("", IMPORTER)).await? else {
             return Ok(());
         };
         let config = &mut object.data["spec"]["config"];
@@ -147,12 +124,8 @@ pub(super) async fn trust(
             return Ok(());
         }
         config["insecureRegistries"] = json!(all);
-        let written = api
-            .replace(IMPORTER, &PostParams::default(), &object)
-            .await
-            .map_err(Error::api(what()));
         tries += 1;
-        match written {
+        match writer.replace(&object).await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_conflict() && tries < MAX_RETRIES => {}
             Err(error) => return Err(error),

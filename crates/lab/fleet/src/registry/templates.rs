@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 
 use api::hco::{MACHINES_KEY, TEMPLATES, TEMPLATES_KEY};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use runtime::Error;
+use kube::Client;
+use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
 
 use super::catalog::{IMAGES, Image};
@@ -63,16 +62,15 @@ fn template(image: &Image, address: SocketAddr) -> Value {
 
 /// Sets the templates in the HyperConverged, if the virtualization operator is installed.
 pub(super) async fn offer(client: &Client, address: SocketAddr) -> Result<(), Error> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let what = format!("get namespace {VIRTUALIZATION_NAMESPACE}");
-    let found = namespaces.get_opt(VIRTUALIZATION_NAMESPACE).await;
-    if found.map_err(Error::api(what))?.is_none() {
+    let namespaces = Writer::<Namespace>::cluster(client.clone());
+    let namespace = Key::new("", VIRTUALIZATION_NAMESPACE);
+    if namespaces.get(&namespace).await?.is_none() {
         return Ok(());
     }
-    let what = format!("config map {VIRTUALIZATION_NAMESPACE}/{TEMPLATES}");
+    let key = Key::new(VIRTUALIZATION_NAMESPACE, TEMPLATES);
     let text = |all: &[Value]| {
         serde_saphyr::to_string(&all)
-            .map_err(|error| Error::Invalid(format!("writing {what}: {error}")))
+            .map_err(|error| Error::Invalid(format!("writing config map {key}: {error}")))
     };
     let (crons, machines) = (text(&templates(address))?, text(&machine_templates())?);
     let map = json!({
@@ -81,12 +79,8 @@ pub(super) async fn offer(client: &Client, address: SocketAddr) -> Result<(), Er
         "metadata": { "name": TEMPLATES },
         "data": { TEMPLATES_KEY: crons, MACHINES_KEY: machines },
     });
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), VIRTUALIZATION_NAMESPACE);
-    let params = PatchParams::apply(MANAGER).force();
-    api.patch(TEMPLATES, &params, &Patch::Apply(map))
-        .await
-        .map(drop)
-        .map_err(Error::api(format!("apply {what}")))
+    let writer = Writer::<ConfigMap>::namespaced(client.clone()).managed_by(MANAGER);
+    writer.apply(&key, &map).await.map(drop)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Names used by the simulated storage.
 
+use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Name of the simulated driver: the provisioner of its classes.
@@ -33,13 +34,12 @@ pub(super) const CONTENT_BOUND: &str =
 /// Keeps a claim while it is being snapshotted.
 pub(super) const CLAIM_AS_SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
-/// An annotation of an object.
-pub(super) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    let annotations = meta.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
-}
-
 /// Whether an object has a finalizer.
 pub(super) fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().flatten().any(|it| it == finalizer)
+}
+
+/// The driver of a volume.
+pub(super) fn driver_of(volume: &PersistentVolume) -> Option<&str> {
+    Some(volume.spec.as_ref()?.csi.as_ref()?.driver.as_str())
 }

@@ -14,8 +14,9 @@ use machinery::quantity::Quantity as Amount;
 use runtime::Key;
 
 use super::names::{
-    DRIVER, PROVISIONED_BY, PROVISIONER, SNAPSHOT_GROUP, TOPOLOGY, VOLUME_FINALIZER, annotation,
+    DRIVER, PROVISIONED_BY, PROVISIONER, SNAPSHOT_GROUP, TOPOLOGY, VOLUME_FINALIZER,
 };
+use crate::names::annotation;
 
 /// The data source of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(super) enum Source {
     /// A snapshot, which is restored.
     Snapshot(String),
     /// A data source of another kind, left to volume populators.
-    OptionalKinds,
+    Other,
 }
 
 /// The resolved data source of a volume.
@@ -46,7 +47,7 @@ pub(super) fn source(claim: &PersistentVolumeClaim) -> Source {
     };
     let found = match (&spec.data_source_ref, &spec.data_source) {
         (Some(from), _) if from.namespace.as_deref().is_some_and(|it| !it.is_empty()) => {
-            return Source::OptionalKinds;
+            return Source::Other;
         }
         (Some(from), _) => (from.api_group.as_deref(), &from.kind, &from.name),
         (None, Some(from)) => (from.api_group.as_deref(), &from.kind, &from.name),
@@ -55,7 +56,7 @@ pub(super) fn source(claim: &PersistentVolumeClaim) -> Source {
     match (found.0.unwrap_or_default(), found.1.as_str()) {
         ("", "PersistentVolumeClaim") => Source::Claim(found.2.clone()),
         (SNAPSHOT_GROUP, "VolumeSnapshot") => Source::Snapshot(found.2.clone()),
-        _ => Source::OptionalKinds,
+        _ => Source::Other,
     }
 }
 
@@ -65,7 +66,7 @@ pub(super) fn source_key(claim: &PersistentVolumeClaim) -> Option<String> {
     match source(claim) {
         Source::Claim(name) => Some(claim_key(namespace, &name)),
         Source::Snapshot(name) => Some(snapshot_key(namespace, &name)),
-        Source::Empty | Source::OptionalKinds => None,
+        Source::Empty | Source::Other => None,
     }
 }
 
@@ -81,14 +82,12 @@ pub(super) fn snapshot_key(namespace: &str, name: &str) -> String {
 
 /// Whether a claim is to be provisioned by this driver.
 pub(super) fn is_asked(claim: &PersistentVolumeClaim) -> bool {
-    let named = claim
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.volume_name.as_deref());
+    let spec = claim.spec.as_ref();
+    let named = spec.and_then(|spec| spec.volume_name.as_deref());
     annotation(&claim.metadata, PROVISIONER) == Some(DRIVER)
         && named.unwrap_or_default().is_empty()
         && claim.metadata.deletion_timestamp.is_none()
-        && source(claim) != Source::OptionalKinds
+        && source(claim) != Source::Other
 }
 
 /// The storage class of a claim.
@@ -143,16 +142,14 @@ pub(super) fn volume(
     let name = volume_name(claim);
     let policy = class
         .reclaim_policy
-        .clone()
-        .unwrap_or_else(|| "Delete".to_owned());
+        .as_deref()
+        .unwrap_or("Delete")
+        .to_owned();
     let finalizers = (policy == "Delete").then(|| vec![VOLUME_FINALIZER.to_owned()]);
     Ok(PersistentVolume {
         metadata: ObjectMeta {
             name: Some(name.clone()),
-            annotations: Some(BTreeMap::from([(
-                PROVISIONED_BY.to_owned(),
-                DRIVER.to_owned(),
-            )])),
+            annotations: Some([(PROVISIONED_BY.to_owned(), DRIVER.to_owned())].into()),
             finalizers,
             ..ObjectMeta::default()
         },
@@ -214,7 +211,7 @@ pub(super) fn describe(source: &Source, key: &Key) -> String {
     let (kind, name) = match source {
         Source::Claim(name) => ("PersistentVolumeClaim", name),
         Source::Snapshot(name) => ("VolumeSnapshot", name),
-        Source::Empty | Source::OptionalKinds => return format!("claim {key}"),
+        Source::Empty | Source::Other => return format!("claim {key}"),
     };
     format!("error getting handle for DataSource Type {kind} by Name {name}")
 }

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
 use super::Context;
-use super::names::{DRIVER, SELECTED_NODE, annotation};
+use super::names::{DRIVER, SELECTED_NODE};
 use super::provision::{self, Origin, Source};
+use crate::names::annotation;
 
 /// Time to provision a volume.
 const PROVISION_TIME: Duration = Duration::from_millis(500);
@@ -25,39 +24,29 @@ struct Provisioner {
 
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    let made_from = context.caches.claims_by_source.clone();
-    context.caches.claims.on_change(move |change| {
-        if let Some(claim) = change
-            .new
-            .as_ref()
-            .filter(|claim| provision::is_asked(claim))
-        {
-            to.add(Key::of(&claim.metadata));
-        }
+    queue.enqueue_mapped(&context.caches.claims, |change| {
+        let claim = change.new.as_ref().filter(|it| provision::is_asked(it));
+        claim.map(|claim| Key::of(&claim.metadata))
     });
-    let to = queue.clone();
-    let from_claims = made_from.clone();
-    context.caches.volumes.on_change(move |change| {
-        let volume = change.new.as_ref().and_then(|volume| volume.spec.as_ref());
-        let Some(claim) = volume.and_then(|spec| spec.claim_ref.as_ref()) else {
-            return;
-        };
-        let namespace = claim.namespace.as_deref().unwrap_or_default();
-        let name = claim.name.as_deref().unwrap_or_default();
-        for waiting in from_claims.find(&provision::claim_key(namespace, name)) {
-            to.add(Key::of(&waiting.metadata));
-        }
+    // Claims wait for their data source: the volume of another claim, or a snapshot.
+    let waiting = context.caches.claims_by_source.clone();
+    let keys = move |source: Option<String>| -> Vec<Key> {
+        let found = source.map(|source| waiting.find(&source));
+        let found = found.unwrap_or_default();
+        found.iter().map(|it| Key::of(&it.metadata)).collect()
+    };
+    let of_claim = keys.clone();
+    queue.enqueue_mapped(&context.caches.volumes, move |change| {
+        let volume = change.new.as_ref();
+        let claim = volume.and_then(|volume| volume.spec.as_ref()?.claim_ref.as_ref());
+        of_claim(claim.map(|claim| {
+            let namespace = claim.namespace.as_deref().unwrap_or_default();
+            provision::claim_key(namespace, claim.name.as_deref().unwrap_or_default())
+        }))
     });
-    let to = queue.clone();
-    context.caches.snapshots.on_change(move |change| {
-        let Some(snapshot) = &change.new else {
-            return;
-        };
-        let key = Key::of(&snapshot.metadata);
-        for waiting in made_from.find(&provision::snapshot_key(&key.namespace, &key.name)) {
-            to.add(Key::of(&waiting.metadata));
-        }
+    queue.enqueue_mapped(&context.caches.snapshots, move |change| {
+        let key = change.new.as_ref().map(|it| Key::of(&it.metadata));
+        keys(key.map(|key| provision::snapshot_key(&key.namespace, &key.name)))
     });
     let provisioner = Provisioner {
         context: context.clone(),
@@ -73,11 +62,8 @@ impl Reconcile for Provisioner {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let caches = &self.context.caches;
-        let claim = caches
-            .claims
-            .find(key)
-            .filter(|claim| provision::is_asked(claim));
-        let Some(claim) = claim else {
+        let claim = caches.claims.find(key);
+        let Some(claim) = claim.filter(|claim| provision::is_asked(claim)) else {
             return Ok(Next::Wait);
         };
         let name = provision::volume_name(&claim);
@@ -95,7 +81,10 @@ impl Reconcile for Provisioner {
         }
         let node = chosen.and_then(|name| caches.nodes.get("", name));
         if late && node.is_none() {
-            self.choose_again(key, &claim).await?;
+            // The selected node no longer exists: the scheduler selects another.
+            let patch = json!({ "metadata": { "annotations": { SELECTED_NODE: null } } });
+            let claims = &self.context.claims;
+            claims.merge_into(&claim.metadata, patch).await?;
             return Ok(Next::Wait);
         }
         let made = self
@@ -111,62 +100,29 @@ impl Reconcile for Provisioner {
                 return Ok(Next::After(RETRY_DELAY));
             }
         };
-        if let Some(left) = self
-            .context
-            .pace
-            .left(&format!("provision {name}"), PROVISION_TIME)
-        {
+        let pace = &self.context.pace;
+        if let Some(left) = pace.left(&format!("provision {name}"), PROVISION_TIME) {
             let text = format!("External provisioner is provisioning volume for claim \"{key}\"");
             self.events.normal(claim.as_ref(), "Provisioning", text);
             return Ok(Next::After(left));
         }
-        self.create(&claim, &volume).await?;
+        // An existing one was created by an earlier attempt that did not record it.
+        let created = self.context.volumes.create_if_absent(&volume).await?;
+        if created.is_some() {
+            let text = format!("Successfully provisioned volume {name}");
+            self.events
+                .normal(claim.as_ref(), "ProvisioningSucceeded", text);
+        }
         Ok(Next::Wait)
     }
 }
 
 impl Provisioner {
-    /// Removes the selected node, which no longer exists, so that the scheduler selects another.
-    async fn choose_again(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), Error> {
-        let api: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.context.client.clone(), &key.namespace);
-        let patch = json!({ "metadata": {
-            "resourceVersion": claim.metadata.resource_version,
-            "annotations": { SELECTED_NODE: null },
-        } });
-        let written = api
-            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(Error::api(format!("choose another node for claim {key}")))?;
-        self.context.caches.claims.saw(&written).await;
-        Ok(())
-    }
-
-    async fn create(
-        &self,
-        claim: &PersistentVolumeClaim,
-        volume: &PersistentVolume,
-    ) -> Result<(), Error> {
-        let name = volume.metadata.name.clone().unwrap_or_default();
-        let api: Api<PersistentVolume> = Api::all(self.context.client.clone());
-        match api.create(&PostParams::default(), volume).await {
-            Ok(created) => {
-                self.context.caches.volumes.saw(&created).await;
-                let text = format!("Successfully provisioned volume {name}");
-                self.events.normal(claim, "ProvisioningSucceeded", text);
-                Ok(())
-            }
-            // It was created by an earlier attempt that did not record it.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(Error::api(format!("create volume {name}"))(error)),
-        }
-    }
-
     /// The data source of a claim's volume, or why it is not available yet.
     fn origin(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<Option<Origin>, String> {
         let source = provision::source(claim);
         let found = match &source {
-            Source::Empty | Source::OptionalKinds => return Ok(None),
+            Source::Empty | Source::Other => return Ok(None),
             Source::Claim(name) => self.claim_origin(&key.namespace, name),
             Source::Snapshot(name) => self.snapshot_origin(&key.namespace, name),
         };
@@ -182,26 +138,17 @@ impl Provisioner {
                 "error getting PVC {name} ({namespace}) from api server: persistentvolumeclaims {name:?} not found"
             )
         })?;
-        let phase = claim
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref());
+        let phase = claim.status.as_ref().and_then(|it| it.phase.as_deref());
         if phase != Some("Bound") {
             return Err(format!(
                 "the PVC data source {name} should be in state Bound but is in {}",
                 phase.unwrap_or_default()
             ));
         }
-        let volume = claim
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.volume_name.clone());
-        let volume = volume.and_then(|volume| caches.volumes.get("", &volume));
+        let volume = caches.volume_of(&claim);
         let volume = volume.ok_or_else(|| format!("the volume of PVC {name} is gone"))?;
-        let handle = volume
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.csi.as_ref())
+        let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+        let handle = csi
             .filter(|csi| csi.driver == DRIVER)
             .map(|csi| csi.volume_handle.clone())
             .ok_or_else(|| format!("the source PVC {name} is not of the driver {DRIVER}"))?;
@@ -238,15 +185,11 @@ impl Provisioner {
                 content.spec.driver
             ));
         }
-        let handle = content
-            .status
-            .as_ref()
-            .and_then(|status| status.snapshot_handle.clone());
+        let handle = content.status.as_ref();
+        let handle = handle.and_then(|status| status.snapshot_handle.clone());
+        let handle = handle.ok_or_else(|| format!("snapshot handle of {name} is empty"))?;
         Ok(Origin {
-            attribute: (
-                "sourceSnapshot",
-                handle.ok_or_else(|| format!("snapshot handle of {name} is empty"))?,
-            ),
+            attribute: ("sourceSnapshot", handle),
             size: status.restore_size.and_then(|size| size.0.parse().ok()),
         })
     }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::Api;
-use kube::api::{DeleteParams, PostParams, Preconditions};
 use runtime::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile};
 
 use super::Context;
-use super::names::{DRIVER, PROVISIONED_BY, VOLUME_FINALIZER, annotation, has_finalizer};
+use super::names::{DRIVER, PROVISIONED_BY, VOLUME_FINALIZER, driver_of, has_finalizer};
+use crate::names::annotation;
 
 /// Time to delete a volume.
 const DELETE_TIME: Duration = Duration::from_millis(300);
@@ -20,7 +19,7 @@ struct Reclaimer {
 
 /// The next action for a volume.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum ReclaimStep {
     Nothing,
     /// Delete the storage, then the object.
     Delete,
@@ -28,40 +27,35 @@ enum Step {
     LetGo,
 }
 
-fn step(volume: &PersistentVolume) -> Step {
-    let Some(spec) = &volume.spec else {
-        return Step::Nothing;
-    };
-    let driver = spec.csi.as_ref().map(|csi| csi.driver.as_str());
-    if annotation(&volume.metadata, PROVISIONED_BY) != Some(DRIVER) || driver != Some(DRIVER) {
-        return Step::Nothing;
+fn step(volume: &PersistentVolume) -> ReclaimStep {
+    let provisioned_by = annotation(&volume.metadata, PROVISIONED_BY);
+    if provisioned_by != Some(DRIVER) || driver_of(volume) != Some(DRIVER) {
+        return ReclaimStep::Nothing;
     }
-    let phase = volume
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
+    let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
     let leaving = volume.metadata.deletion_timestamp.is_some();
-    let deletes = spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete");
+    let spec = volume.spec.as_ref();
+    let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    let deletes = policy == Some("Delete");
     match phase {
-        Some("Released" | "Failed") if deletes => Step::Delete,
-        Some("Bound") | None => Step::Nothing,
-        Some(_) if leaving && deletes => Step::Delete,
-        Some(_) if leaving && has_finalizer(&volume.metadata, VOLUME_FINALIZER) => Step::LetGo,
-        Some(_) => Step::Nothing,
+        Some("Released" | "Failed") if deletes => ReclaimStep::Delete,
+        Some("Bound") | None => ReclaimStep::Nothing,
+        Some(_) if leaving && deletes => ReclaimStep::Delete,
+        Some(_) if leaving && has_finalizer(&volume.metadata, VOLUME_FINALIZER) => {
+            ReclaimStep::LetGo
+        }
+        Some(_) => ReclaimStep::Nothing,
     }
 }
 
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    context.caches.volumes.on_change(move |change| {
-        if let Some(volume) = change
+    queue.enqueue_mapped(&context.caches.volumes, |change| {
+        let volume = change
             .new
             .as_ref()
-            .filter(|volume| step(volume) != Step::Nothing)
-        {
-            to.add(Key::of(&volume.metadata));
-        }
+            .filter(|it| step(it) != ReclaimStep::Nothing);
+        volume.map(|volume| Key::of(&volume.metadata))
     });
     let reclaimer = Reclaimer {
         context: context.clone(),
@@ -79,52 +73,23 @@ impl Reconcile for Reclaimer {
             return Ok(Next::Wait);
         };
         let step = step(&volume);
-        if step == Step::Nothing {
+        if step == ReclaimStep::Nothing {
             return Ok(Next::Wait);
         }
-        let has_it = has_finalizer(&volume.metadata, VOLUME_FINALIZER);
-        if step == Step::Delete
-            && let Some(left) = self
-                .context
-                .pace
-                .left(&format!("delete {key}"), DELETE_TIME)
+        let (volumes, pace) = (&self.context.volumes, &self.context.pace);
+        if step == ReclaimStep::Delete
+            && let Some(left) = pace.left(&format!("delete {key}"), DELETE_TIME)
         {
             return Ok(Next::After(left));
         }
-        let api: Api<PersistentVolume> = Api::all(self.context.client.clone());
         if volume.metadata.deletion_timestamp.is_none() {
-            let params = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: volume.metadata.uid.clone(),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            api.delete(&key.name, &params)
-                .await
-                .not_found_as_none()
-                .map_err(Error::api(format!("delete volume {key}")))?;
-            self.context
-                .caches
-                .volumes
-                .wait_for_deletion(&volume.metadata)
-                .await;
+            volumes.delete(&volume.metadata).await?;
         }
         // The deletion changed the object, so it is read again.
-        let Some(mut volume) = self.context.caches.volumes.find(key).filter(|_| has_it) else {
-            return Ok(Next::Wait);
-        };
-        let finalizers = &mut std::sync::Arc::make_mut(&mut volume).metadata.finalizers;
-        if let Some(finalizers) = finalizers {
-            finalizers.retain(|it| it != VOLUME_FINALIZER);
-        }
-        let written = api
-            .replace(&key.name, &PostParams::default(), &volume)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("let volume {key} go")))?;
-        if let Some(written) = written {
-            self.context.caches.volumes.saw(&written).await;
+        let volume = self.context.caches.volumes.find(key);
+        if let Some(volume) = volume.filter(|it| has_finalizer(&it.metadata, VOLUME_FINALIZER)) {
+            let removed = volumes.set_finalizer(&volume.metadata, VOLUME_FINALIZER, false);
+            removed.await.not_found_as_none()?;
         }
         Ok(Next::Wait)
     }

@@ -11,13 +11,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
-use kube::api::PostParams;
 use machinery::quantity::Quantity as Amount;
 use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 
 use super::Context;
-use super::names::DRIVER;
+use super::names::{DRIVER, driver_of};
 use super::provision;
 
 /// Time to expand a volume.
@@ -44,11 +42,9 @@ fn wanted(claim: &PersistentVolumeClaim) -> Option<Quantity> {
 
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    context.caches.claims.on_change(move |change| {
-        if let Some(claim) = change.new.as_ref().filter(|claim| wanted(claim).is_some()) {
-            to.add(Key::of(&claim.metadata));
-        }
+    queue.enqueue_mapped(&context.caches.claims, |change| {
+        let claim = change.new.as_ref()?;
+        wanted(claim).map(|_| Key::of(&claim.metadata))
     });
     let resizer = Resizer {
         context: context.clone(),
@@ -65,10 +61,7 @@ fn begun(status: &PersistentVolumeClaimStatus, size: &Quantity) -> PersistentVol
     status.allocated_resource_statuses =
         Some(BTreeMap::from([(storage(), IN_PROGRESS.to_owned())]));
     let conditions = status.conditions.get_or_insert_default();
-    if !conditions
-        .iter()
-        .any(|condition| condition.type_ == RESIZING)
-    {
+    if !conditions.iter().any(|it| it.type_ == RESIZING) {
         conditions.push(PersistentVolumeClaimCondition {
             type_: RESIZING.to_owned(),
             status: "True".to_owned(),
@@ -88,9 +81,7 @@ fn ended(status: &PersistentVolumeClaimStatus, size: &Quantity) -> PersistentVol
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.type_ != RESIZING);
     }
-    status.conditions = status
-        .conditions
-        .filter(|conditions| !conditions.is_empty());
+    status.conditions.take_if(|all| all.is_empty());
     status
 }
 
@@ -104,15 +95,8 @@ impl Reconcile for Resizer {
         let Some(claim) = caches.claims.find(key) else {
             return Ok(Next::Wait);
         };
-        let name = claim
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.volume_name.as_deref());
-        let volume = caches.volumes.get("", name.unwrap_or_default());
-        let ours = volume.filter(|volume| {
-            let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
-            csi.is_some_and(|csi| csi.driver == DRIVER)
-        });
+        let volume = caches.volume_of(&claim);
+        let ours = volume.filter(|volume| driver_of(volume) == Some(DRIVER));
         let class = caches.classes.get("", provision::class_name(&claim));
         let allowed = class.is_some_and(|class| class.allow_volume_expansion == Some(true));
         let (Some(volume), Some(size)) = (ours.filter(|_| allowed), wanted(&claim)) else {
@@ -120,70 +104,39 @@ impl Reconcile for Resizer {
         };
         let status = claim.status.clone().unwrap_or_default();
         let begun = begun(&status, &size);
+        let (claims, pace) = (&self.context.claims, &self.context.pace);
         let claim = if begun == status {
             claim
         } else {
             let name = volume.metadata.name.as_deref().unwrap_or_default();
             let text = format!("External resizer is resizing volume {name}");
             self.events.normal(claim.as_ref(), RESIZING, text);
-            self.write_status(key, &claim, begun).await?
+            Arc::new(claims.replace_status(&claim.metadata, &begun).await?)
         };
-        if let Some(left) = self
-            .context
-            .pace
-            .left(&format!("resize {key} {}", size.0), EXPAND_TIME)
-        {
+        if let Some(left) = pace.left(&format!("resize {key} {}", size.0), EXPAND_TIME) {
             return Ok(Next::After(left));
         }
         self.enlarge(&volume, &size).await?;
         let status = ended(&claim.status.clone().unwrap_or_default(), &size);
-        let claim = self.write_status(key, &claim, status).await?;
-        self.events.normal(
-            claim.as_ref(),
-            "VolumeResizeSuccessful",
-            "Resize volume succeeded",
-        );
+        let claim = claims.replace_status(&claim.metadata, &status).await?;
+        let text = "Resize volume succeeded";
+        self.events.normal(&claim, "VolumeResizeSuccessful", text);
         Ok(Next::Wait)
     }
 }
 
 impl Resizer {
-    async fn write_status(
-        &self,
-        key: &Key,
-        claim: &PersistentVolumeClaim,
-        status: PersistentVolumeClaimStatus,
-    ) -> Result<Arc<PersistentVolumeClaim>, Error> {
-        let api: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.context.client.clone(), &key.namespace);
-        let mut claim = claim.clone();
-        claim.status = Some(status);
-        let written = api
-            .replace_status(&key.name, &PostParams::default(), &claim)
-            .await
-            .map_err(Error::api(format!("update status of claim {key}")))?;
-        self.context.caches.claims.saw(&written).await;
-        Ok(Arc::new(written))
-    }
-
     async fn enlarge(&self, volume: &PersistentVolume, size: &Quantity) -> Result<(), Error> {
         let amount: Option<Amount> = size.0.parse().ok();
         if provision::size(volume) >= amount {
             return Ok(());
         }
-        let name = volume.metadata.name.clone().unwrap_or_default();
         let mut volume = volume.clone();
         let capacity = &mut volume.spec.get_or_insert_default().capacity;
         capacity
             .get_or_insert_default()
             .insert("storage".to_owned(), size.clone());
-        let api: Api<PersistentVolume> = Api::all(self.context.client.clone());
-        let written = api
-            .replace(&name, &PostParams::default(), &volume)
-            .await
-            .map_err(Error::api(format!("enlarge volume {name}")))?;
-        self.context.caches.volumes.saw(&written).await;
-        Ok(())
+        self.context.volumes.replace(&volume).await.map(drop)
     }
 }
 

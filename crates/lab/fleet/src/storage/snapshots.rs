@@ -7,7 +7,7 @@ mod decide;
 pub(super) mod definitions;
 mod kinds;
 
-use runtime::{Error, Key, Manager, Queue};
+use runtime::{Key, Manager, Queue};
 
 use super::Context;
 pub use kinds::{
@@ -21,29 +21,16 @@ const WORKERS: usize = 2;
 pub(super) fn start(manager: &Manager, context: &Context) {
     let (snapshots, contents): (Queue<Key>, Queue<Key>) = (Queue::new(), Queue::new());
 
-    let to = snapshots.clone();
-    let to_contents = contents.clone();
-    context.caches.snapshots.on_change(move |change| {
-        let Some(snapshot) = change.object() else {
-            return;
-        };
-        // The content of a deleted snapshot is reconciled, too.
-        if let Some(name) = decide::content_name(snapshot) {
-            to_contents.add(Key::new("", name));
-        }
-        to.add(Key::of(&snapshot.metadata));
+    snapshots.enqueue_objects(&context.caches.snapshots);
+    // The content of a deleted snapshot is reconciled, too.
+    contents.enqueue_mapped(&context.caches.snapshots, |change| {
+        let name = decide::content_name(change.object()?)?;
+        Some(Key::new("", name))
     });
-
-    let (to, to_snapshots) = (contents.clone(), snapshots.clone());
-    context.caches.contents.on_change(move |change| {
-        if let Some(content) = change.object() {
-            let of = &content.spec.volume_snapshot_ref;
-            to_snapshots.add(Key::new(
-                of.namespace.clone().unwrap_or_default(),
-                of.name.clone().unwrap_or_default(),
-            ));
-            to.add(Key::of(&content.metadata));
-        }
+    contents.enqueue_objects(&context.caches.contents);
+    snapshots.enqueue_mapped(&context.caches.contents, |change| {
+        let of = &change.object()?.spec.volume_snapshot_ref;
+        Some(Key::new(of.namespace.clone()?, of.name.clone()?))
     });
 
     // A claim that becomes bound can be snapshotted; one restored from a snapshot releases it.
@@ -65,15 +52,10 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     });
 
     let events = manager.events("snapshot-controller");
-    manager.start(
-        controller::Snapshots::new(context.clone(), events),
-        &snapshots,
-        WORKERS,
-    );
-    manager.start(contents::Contents::new(context.clone()), &contents, WORKERS);
-}
-
-/// The error of a failed write.
-fn failed(verb: &str, kind: &str, key: &Key) -> impl FnOnce(kube::Error) -> Error {
-    Error::api(format!("{verb} {kind} {key}"))
+    let controller = controller::Snapshots {
+        context: context.clone(),
+        events,
+    };
+    manager.start(controller, &snapshots, WORKERS);
+    manager.start(contents::Contents(context.clone()), &contents, WORKERS);
 }

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use cpu_models::what_if::{World, what_if};
+use cpu_models::what_if::{Scenario, what_if};
 use cpu_models::{Index, Policy, Survey, decide};
 
 use crate::report::Report;
@@ -119,25 +119,25 @@ fn question(
     let spec = serde_json::json!({ "threshold": { "support": "60%" } });
     let spec = serde_json::from_value(spec).context("reading a policy")?;
     let (strict, _) = Policy::read(&spec);
-    let now = World { index, policy };
+    let now = Scenario { index, policy };
     for (name, then) in [
         (
             "what if a node goes",
-            World {
+            Scenario {
                 index: &fewer,
                 policy,
             },
         ),
         (
             "what if a node comes",
-            World {
+            Scenario {
                 index: &more,
                 policy,
             },
         ),
         (
             "what if the policy changes",
-            World {
+            Scenario {
                 index,
                 policy: &strict,
             },

@@ -14,7 +14,7 @@ use controllers::governance::Options;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use governance::profile::kinds::CONFIG_MAP;
-use governance::profile::{About, Access, Prerequisite, Refusal, Uses};
+use governance::profile::{Access, KindUse, Prerequisite, ProfileInfo, Refusal};
 use governance::{Intent, Intents, Profile, Registry, Snapshot};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, NotUsed, Object, Patch, PatchParams, PostParams};
@@ -268,8 +268,8 @@ impl Many {
 }
 
 impl Profile for Many {
-    fn about(&self) -> &About {
-        &About {
+    fn about(&self) -> &ProfileInfo {
+        &ProfileInfo {
             name: PROFILE,
             description: "Many items",
             category: "test",
@@ -280,8 +280,8 @@ impl Profile for Many {
         }
     }
 
-    fn uses(&self) -> &[Uses] {
-        &[Uses {
+    fn uses(&self) -> &[KindUse] {
+        &[KindUse {
             of: CONFIG_MAP,
             versions: &["v1"],
             plural: "configmaps",

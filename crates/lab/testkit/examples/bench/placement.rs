@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;
 use oci::{Keyring, Roots, Routes, Settings};
-use placement::{Inspection, Use, Used};
+use placement::{ImageConsumer, ImageUse, Inspection};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -136,14 +136,14 @@ async fn requests(report: &mut Report) -> anyhow::Result<()> {
         ("requests for one manifest", "single:1".to_owned(), 2),
         ("requests for a known digest", format!("index@{digest}"), 0),
     ] {
-        let used = Used {
+        let used = ImageUse {
             image: format!("{}/{image}", registry.host()),
-            by: Use::Container("app".to_owned()),
+            by: ImageConsumer::Container("app".to_owned()),
             always: false,
         };
         let before = registry.requests().len();
         let keyring = Arc::new(Keyring::anonymous());
-        let known = registries.look(&used, &keyring).await;
+        let known = registries.inspect(&used, &keyring).await;
         let known = known.map_err(|failure| anyhow::anyhow!(failure.known.message))?;
         ensure!(matches!(known, Inspection::Platforms(_)), "{known:?}");
         // The registry logs requests after it has answered them.

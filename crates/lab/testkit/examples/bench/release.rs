@@ -249,7 +249,7 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
 /// Measures the time from an operator's report of another image to the event that shows the new
 /// verdict.
 pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()> {
-    let (cluster, manager) = cluster(size).await?;
+    let (cluster, manager) = Box::pin(cluster(size)).await?;
     let policies: Api<ReleasePolicy> = Api::all(cluster.client());
     let arrived = |it: &ReleasePolicy| {
         let progress = it.status.as_ref().and_then(|it| it.progress.clone());

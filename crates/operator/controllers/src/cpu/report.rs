@@ -2,6 +2,7 @@
 
 use api::cpu::CpuModelPolicy;
 use api::kubevirt::{GROUP, VirtualMachineInstance};
+use cluster_view::policies;
 use cpu_models::report::{StatusInputs, status};
 use cpu_models::review::Review;
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ struct Repaired {
 }
 
 /// Metrics of the controller.
-pub(super) struct Report {
+pub(crate) struct Report {
     machines: Gauges<State>,
     targets: Gauges<VmLabels>,
     admission: Gauges<NoLabels>,
@@ -41,7 +42,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             machines: metrics.gauges(
@@ -106,7 +107,8 @@ impl CpuModelController {
         let registered = !self.registration.is_empty();
         let value = if registered { 1.0 } else { 0.0 };
         self.report.admission.set(&all, [(NoLabels {}, value)]);
-        let Some(object) = self.policy().await? else {
+        let found = policies::cached::<CpuModelPolicy>(&self.foreign).await?;
+        let Some(object) = found else {
             return Ok(Next::Wait);
         };
         let settings = self.watch.settings();
@@ -127,14 +129,5 @@ impl CpuModelController {
             crate::status::write(&self.foreign, &kind, of, &wanted, COMPONENT).await?;
         }
         Ok(Next::Wait)
-    }
-
-    /// The CpuModelPolicy, if there is one.
-    async fn policy(&self) -> Result<Option<CpuModelPolicy>, Error> {
-        let cache = self.foreign.open(&kind_of::<CpuModelPolicy>()).await?;
-        let object = cache.and_then(|cache| cache.get("", api::cpu::NAME));
-        object
-            .map(|object| crate::status::typed(&object))
-            .transpose()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cpu_models::Demand;
-use cpu_models::machine::Running;
+use cpu_models::machine::RunningVm;
 use cpu_models::report::Tally;
 use cpu_models::review::{Review, Stranded};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ enum VmState {
     Pending,
     /// Running with a model.
     Reviewed {
-        running: Arc<Running>,
+        running: Arc<RunningVm>,
         review: Review,
     },
 }
@@ -54,7 +54,7 @@ impl VmReviews {
     pub(super) fn set_reviewed(
         &self,
         key: &Key,
-        mut running: Arc<Running>,
+        mut running: Arc<RunningVm>,
         review: Review,
     ) -> Before {
         let mut state = self.state.lock();
@@ -79,7 +79,7 @@ impl VmReviews {
     }
 
     /// All virtual machines with a model.
-    pub(super) fn running(&self) -> Vec<(Key, Arc<Running>)> {
+    pub(super) fn running(&self) -> Vec<(Key, Arc<RunningVm>)> {
         let mut state = self.state.lock();
         // Drop demands that only this set refers to.
         state.demands.retain(|demand| Arc::strong_count(demand) > 1);
@@ -105,7 +105,7 @@ impl VmReviews {
     pub(super) fn replace_review(
         &self,
         key: &Key,
-        reviewed: &Arc<Running>,
+        reviewed: &Arc<RunningVm>,
         now: &Review,
     ) -> Option<Review> {
         match self.state.lock().machines.get_mut(key)? {

@@ -2,9 +2,8 @@
 
 use api::advisor::{Action, VirtPlatformConfig, VirtPlatformConfigSpec, names};
 use governance::{Profile, Registry};
-use kube::api::PostParams;
 use kube::{Api, Client};
-use runtime::{Cache, Error};
+use runtime::{Cache, Error, Writer};
 use tracing::{info, warn};
 
 /// Creates the missing configurations of all profiles.
@@ -33,24 +32,16 @@ pub(super) async fn ensure(client: &Client, registry: &Registry, name: &str) -> 
     else {
         return Ok(());
     };
-    let api: Api<VirtPlatformConfig> = Api::all(client.clone());
-    match api
-        .create(&PostParams::default(), &configuration(&**profile))
-        .await
-    {
-        Ok(_) => {
-            info!(
-                profile = name,
-                "created the VirtPlatformConfig of a profile"
-            );
-            Ok(())
-        }
-        // The user created one meanwhile; keep it.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(Error::api(format!("creating VirtPlatformConfig {name}"))(
-            error,
-        )),
+    let writer = Writer::new(Api::all(client.clone()), super::COMPONENT);
+    // If the user created one meanwhile, it stays.
+    let created = writer.create_if_absent(&configuration(&**profile)).await?;
+    if created.is_some() {
+        info!(
+            profile = name,
+            "created the VirtPlatformConfig of a profile"
+        );
     }
+    Ok(())
 }
 
 /// A configuration with action `Ignore`, which only describes its profile.

@@ -8,7 +8,7 @@ use governance::recorder::{AUTHORITY, AUTHORITY_KEY, Recorder, verify};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use runtime::{Cache, Error, Manager};
 
 /// Caches of the policies, the webhook registration and the CA that the webhook publishes.
@@ -22,11 +22,9 @@ pub(super) struct Approvals {
 impl Approvals {
     pub(super) fn follow(manager: &Manager, namespace: &str) -> Self {
         let api: Api<ConfigMap> = Api::namespaced(manager.client(), namespace);
-        let (authorities, running) = Cache::follow_named(api, AUTHORITY);
-        manager.spawn(running);
+        let authorities = manager.watch(Cache::follow_named(api, AUTHORITY));
         let registrations: Api<MutatingWebhookConfiguration> = Api::all(manager.client());
-        let (webhooks, running) = Cache::follow_named(registrations, WEBHOOK);
-        manager.spawn(running);
+        let webhooks = manager.watch(Cache::follow_named(registrations, WEBHOOK));
         Self {
             policies: manager.cache(),
             webhooks,
@@ -53,7 +51,7 @@ impl Approvals {
 
     pub(super) fn policies(&self) -> Vec<Policy> {
         let policies = self.policies.list();
-        policies.iter().map(|policy| read(policy)).collect()
+        policies.iter().map(|it| Policy::from(&**it)).collect()
     }
 
     /// Whether admission records approvals.
@@ -85,14 +83,7 @@ impl Approvals {
             registration.as_ref(),
             published.as_deref().and_then(authority),
         );
-        Ok((policies.items.iter().map(read).collect(), recorder))
-    }
-}
-
-fn read(policy: &ApprovalPolicy) -> Policy {
-    Policy {
-        name: policy.name_any(),
-        spec: policy.spec.clone(),
+        Ok((policies.iter().map(Policy::from).collect(), recorder))
     }
 }
 

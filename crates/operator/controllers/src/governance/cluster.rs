@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::advisor::TargetRef;
-use governance::profile::Uses;
+use governance::profile::KindUse;
 use governance::snapshot::{Kind, Snapshot};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams};
@@ -13,8 +12,10 @@ use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Error, OptionalKinds};
 
+use super::target::TargetWrite;
+
 /// The preferred version of a kind among those that are served.
-fn version(foreign: &OptionalKinds, uses: &Uses) -> Option<GroupVersionKind> {
+fn version(foreign: &OptionalKinds, uses: &KindUse) -> Option<GroupVersionKind> {
     let kind = |version: &str| GroupVersionKind::gvk(uses.of.group, version, uses.of.kind);
     match foreign.kind(uses.of.group, uses.of.kind) {
         Some(installed) => {
@@ -29,7 +30,7 @@ fn version(foreign: &OptionalKinds, uses: &Uses) -> Option<GroupVersionKind> {
 }
 
 /// Starts watching kinds; those that are not installed yet are watched as soon as they are.
-pub(super) fn follow(foreign: &OptionalKinds, uses: &[Uses]) {
+pub(super) fn follow(foreign: &OptionalKinds, uses: &[KindUse]) {
     for one in uses {
         if let Some(kind) = version(foreign, one) {
             foreign.follow(&kind);
@@ -38,7 +39,7 @@ pub(super) fn follow(foreign: &OptionalKinds, uses: &[Uses]) {
 }
 
 /// The current objects, from caches.
-pub(super) async fn gather(foreign: &OptionalKinds, uses: &[Uses]) -> Result<Snapshot, Error> {
+pub(super) async fn gather(foreign: &OptionalKinds, uses: &[KindUse]) -> Result<Snapshot, Error> {
     let mut snapshot = Snapshot::default();
     for one in uses {
         let Some(kind) = version(foreign, one) else {
@@ -77,7 +78,7 @@ pub(super) async fn gather(foreign: &OptionalKinds, uses: &[Uses]) -> Result<Sna
 }
 
 /// The current objects, listed from the API server: for the CLI, and before disruptive items.
-pub async fn look(client: &Client, uses: &[Uses]) -> Result<Snapshot, Error> {
+pub async fn look(client: &Client, uses: &[KindUse]) -> Result<Snapshot, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let listed = definitions
         .list(&ListParams::default())
@@ -145,40 +146,4 @@ pub(super) async fn wait_for_cache(foreign: &OptionalKinds, written: &TargetWrit
         Some(object) => cache.saw(object).await,
         None => cache.wait_for_deletion(&written.meta).await,
     }
-}
-
-/// A write to a target.
-#[derive(Debug)]
-pub(super) struct TargetWrite {
-    /// Kind of the target.
-    pub(super) kind: GroupVersionKind,
-    /// Metadata before the write; empty if the object was created.
-    pub(super) meta: kube::core::ObjectMeta,
-    /// The object after the write; absent if it was deleted.
-    pub(super) object: Option<DynamicObject>,
-}
-
-/// The API of an item's target, and its kind.
-pub(super) fn target(
-    client: &Client,
-    snapshot: &Snapshot,
-    target: &TargetRef,
-) -> Result<(Api<DynamicObject>, GroupVersionKind), Error> {
-    let (group, version) = target
-        .api_version
-        .split_once('/')
-        .unwrap_or(("", &target.api_version));
-    let kind = GroupVersionKind::gvk(group, version, &target.kind);
-    let Some(known) = snapshot.kind_of(target) else {
-        return Err(Error::Invalid(format!(
-            "reaching {target}: kind {} of {} is not installed",
-            target.kind, target.api_version
-        )));
-    };
-    let resource = ApiResource::from_gvk_with_plural(&kind, &known.plural);
-    let api = match &target.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    Ok((api, kind))
 }

@@ -8,22 +8,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::advisor::VirtPlatformConfig;
-use governance::record::{Outcome, Record, prunable};
+pub use cluster_view::history::records;
+use governance::record::{CONFIG_LABEL, OUTCOME_ANNOTATION, Outcome, Record, prunable, records_of};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::api::ObjectMeta;
+use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
-use runtime::{Absent as _, Cache, Error, Manager};
+use runtime::{Cache, Error, Key, Manager, Writer};
 use serde_json::json;
 
-/// Label: the configuration of an entry.
-pub(super) const CONFIG: &str = "advisor.kubevirt.io/config";
-/// Annotation: the outcome of the plan, as JSON.
-const OUTCOME: &str = "advisor.kubevirt.io/outcome";
-
 pub(super) struct History {
-    api: Api<ControllerRevision>,
+    writer: Writer<ControllerRevision>,
     cache: Cache<ControllerRevision>,
     /// Decoded entries by configuration: they are large, and every reconcile reads them.
     read: Mutex<BTreeMap<String, DecodedEntries>>,
@@ -41,10 +37,9 @@ impl History {
     /// Starts watching the history in a namespace.
     pub(super) fn follow(manager: &Manager, namespace: &str) -> Self {
         let api = Api::namespaced(manager.client(), namespace);
-        let (cache, running) = Cache::follow(api.clone());
-        manager.spawn(running);
+        let cache = manager.watch(Cache::follow(api.clone()));
         Self {
-            api,
+            writer: Writer::new(api, super::COMPONENT).shown_by(&cache),
             cache,
             read: Mutex::default(),
         }
@@ -58,7 +53,12 @@ impl History {
     /// The entries of a configuration, oldest first.
     pub(super) fn of(&self, config: &str) -> Arc<[Record]> {
         let mut entries = self.cache.list();
-        entries.retain(|entry| entry.labels().get(CONFIG).is_some_and(|of| of == config));
+        entries.retain(|entry| {
+            entry
+                .labels()
+                .get(CONFIG_LABEL)
+                .is_some_and(|of| of == config)
+        });
         let from: Vec<_> = entries
             .iter()
             .map(|entry| (entry.name_any(), entry.resource_version()))
@@ -67,8 +67,7 @@ impl History {
         if let Some(read) = known.get(config).filter(|read| read.from == from) {
             return Arc::clone(&read.records);
         }
-        let records = entries.iter().filter_map(|entry| read(entry));
-        let records: Arc<[Record]> = sorted(records.collect()).into();
+        let records: Arc<[Record]> = records_of(entries.iter().map(|it| &**it)).into();
         let read = DecodedEntries {
             from,
             records: Arc::clone(&records),
@@ -90,19 +89,14 @@ impl History {
         })?;
         let entry = ControllerRevision {
             metadata: ObjectMeta {
-                name: Some(name.clone()),
-                labels: Some([(CONFIG.to_owned(), config)].into()),
+                name: Some(name),
+                labels: Some([(CONFIG_LABEL.to_owned(), config)].into()),
                 ..ObjectMeta::default()
             },
             data: Some(RawExtension(data)),
             revision: record.revision,
         };
-        let created = self
-            .api
-            .create(&PostParams::default(), &entry)
-            .await
-            .map_err(Error::api(format!("writing entry {name} of the history")))?;
-        self.cache.saw(&created).await;
+        self.writer.create(&entry).await?;
         Ok(())
     }
 
@@ -117,13 +111,8 @@ impl History {
         let encoded = serde_json::to_string(outcome).map_err(|error| {
             Error::Invalid(format!("closing entry {name} of the history: {error}"))
         })?;
-        let patch = json!({ "metadata": { "annotations": { OUTCOME: encoded } } });
-        let closed = self
-            .api
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(Error::api(format!("closing entry {name} of the history")))?;
-        self.cache.saw(&closed).await;
+        let patch = json!({ "metadata": { "annotations": { OUTCOME_ANNOTATION: encoded } } });
+        self.writer.merge(&Key::new("", name), &patch).await?;
         Ok(())
     }
 
@@ -136,44 +125,15 @@ impl History {
             .map(|status| status.applied.as_slice());
         for revision in prunable(&records, in_force.unwrap_or_default()) {
             let name = entry_name(&config.name_any(), revision);
-            self.api
-                .delete(&name, &DeleteParams::default())
-                .await
-                .not_found_as_none()
-                .map_err(Error::api(format!("deleting entry {name} of the history")))?;
+            let entries = self.cache.list().into_iter();
+            for entry in entries.filter(|entry| entry.name_any() == name) {
+                self.writer.delete(&entry.metadata).await?;
+            }
         }
         Ok(())
     }
 }
 
-/// The history of a configuration, listed from the API server: for the CLI and tests.
-pub async fn records(client: &Client, namespace: &str, config: &str) -> Result<Vec<Record>, Error> {
-    let api: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
-    let listed = api
-        .list(&ListParams::default().labels(&format!("{CONFIG}={config}")))
-        .await
-        .map_err(Error::api(format!(
-            "listing the history of VirtPlatformConfig {config}"
-        )))?;
-    Ok(sorted(listed.items.iter().filter_map(read).collect()))
-}
-
 fn entry_name(config: &str, revision: i64) -> String {
     format!("{config}-{revision}")
-}
-
-fn sorted(mut records: Vec<Record>) -> Vec<Record> {
-    records.sort_by_key(|record| record.revision);
-    records
-}
-
-/// Decodes an entry; `None` for a ControllerRevision of another controller.
-fn read(entry: &ControllerRevision) -> Option<Record> {
-    let data = entry.data.as_ref()?.0.clone();
-    let mut record: Record = serde_json::from_value(data).ok()?;
-    record.outcome = entry
-        .annotations()
-        .get(OUTCOME)
-        .and_then(|encoded| serde_json::from_str(encoded).ok());
-    Some(record)
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use api::advisor::{TargetRef, VirtPlatformConfig};
+use api::advisor::VirtPlatformConfig;
 use governance::remediation::{CHECKS, Change, changes};
 use governance::snapshot::Snapshot;
-use kube::Client;
-use kube::api::{Patch, PatchParams};
+use kube::core::GroupVersionKind;
 use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 
-use super::cluster::{self, TargetWrite};
+use super::cluster;
 
 /// Name of the controller, and its field manager.
 const NAME: &str = "medley-remediation";
@@ -25,7 +24,6 @@ pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
     // One reconcile covers all checks: a rollout concerns all of them.
     let all = Key::new("", "all");
     let controller = RemediationController {
-        client: manager.client(),
         configs: configs.clone(),
         foreign: manager.optional_kinds().clone(),
         events: crate::reasons::events(manager, super::COMPONENT),
@@ -44,7 +42,6 @@ pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
 }
 
 struct RemediationController {
-    client: Client,
     configs: Cache<VirtPlatformConfig>,
     foreign: OptionalKinds,
     events: Events,
@@ -74,32 +71,16 @@ impl RemediationController {
         let Some(version) = snapshot.kind(CHECKS.of).map(|kind| &kind.version) else {
             return Ok(false);
         };
-        let target = TargetRef {
-            api_version: format!("{}/{version}", CHECKS.of.group),
-            kind: CHECKS.of.kind.to_owned(),
-            name: change.check.clone(),
-            namespace: None,
+        let kind = GroupVersionKind::gvk(CHECKS.of.group, version, CHECKS.of.kind);
+        let Some(writer) = self.foreign.writer(&kind, None, NAME) else {
+            return Ok(false);
         };
-        let (api, kind) = cluster::target(&self.client, snapshot, &target)?;
-        let params = PatchParams {
-            field_manager: Some(NAME.to_owned()),
-            ..PatchParams::default()
-        };
-        match api
-            .patch(&change.check, &params, &Patch::Merge(&change.patch))
-            .await
-        {
-            Ok(object) => {
-                let meta = object.metadata.clone();
-                let object = Some(object);
-                cluster::wait_for_cache(&self.foreign, &TargetWrite { kind, meta, object }).await;
-                Ok(true)
-            }
+        let key = Key::new("", &change.check);
+        match writer.merge(&key, &change.patch).await {
+            Ok(_) => Ok(true),
             // The check changed or is gone; the watch event requeues it.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-            Err(error) => Err(Error::api(format!(
-                "writing spec.pauseRequests of {target}"
-            ))(error)),
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -24,7 +24,7 @@ struct InPhase {
 }
 
 /// Events and metrics of all configurations.
-pub(super) struct Report {
+pub(crate) struct Report {
     events: Events,
     drift: Gauges<Config>,
     phase: Gauges<InPhase>,
@@ -35,7 +35,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             events: crate::reasons::events(manager, COMPONENT),

@@ -16,13 +16,11 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use golden_images::action::{Action, Kind, Named};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{
-    DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DynamicObject, ObjectMeta};
 use kube::core::{GroupVersionKind, NamespaceResourceScope};
 use kube::discovery::ApiResource;
 use kube::{Api, Resource};
-use runtime::{Absent as _, Cache, Error, Key, Manager};
+use runtime::{Cache, Error, Key, Manager, Writer};
 use serde_json::{Value, json};
 
 /// Concurrent requests: each spends its time waiting for etcd to sync to disk.
@@ -110,7 +108,7 @@ impl Actions {
         of: &Named,
         status: &impl serde::Serialize,
     ) -> Result<(), Error> {
-        let status = json!([{ "op": "add", "path": "/status", "value": status }]);
+        let status = json!(status);
         self.send(kind, of, Request::Status(&status)).await
     }
 
@@ -159,63 +157,38 @@ impl Actions {
         api: Api<DynamicObject>,
         cache: &Cache<K>,
     ) -> Result<(), Error> {
-        let failed = Error::api(format!("{} {}", request.name(), title(kind, of)));
-        let params = PatchParams {
-            field_manager: Some(self.component.to_owned()),
-            ..PatchParams::default()
-        };
-        let written = match request {
+        let (version, name) = kind.type_of();
+        let writer = Writer::of_kind(api, name, self.component).shown_by(cache);
+        let key = Key::new(&of.namespace, &of.name);
+        match request {
             Request::Create(object) => {
                 let mut object = object.clone();
-                let (version, name) = kind.type_of();
                 object["apiVersion"] = json!(version);
                 object["kind"] = json!(name);
                 let object = serde_json::from_value(object).map_err(|error| {
                     Error::Invalid(format!("creating {}: {error}", title(kind, of)))
                 })?;
-                let params = PostParams {
-                    field_manager: Some(self.component.to_owned()),
-                    ..PostParams::default()
-                };
-                api.create(&params, &object).await
+                writer.create(&object).await?;
             }
-            Request::Patch(patch) => api.patch(&of.name, &params, &Patch::Merge(patch)).await,
-            Request::Status(patch) => {
-                let patch = serde_json::from_value(patch.clone()).map_err(|error| {
-                    Error::Invalid(format!(
-                        "writing the status of {}: {error}",
-                        title(kind, of)
-                    ))
-                })?;
-                let patch = Patch::Json::<()>(patch);
-                if self.has_status(kind) {
-                    api.patch_status(&of.name, &params, &patch).await
-                } else {
-                    api.patch(&of.name, &params, &patch).await
-                }
+            Request::Patch(patch) => {
+                writer.merge(&key, patch).await?;
+            }
+            Request::Status(status) => {
+                writer
+                    .overwrite_status(&key, status, self.has_status(kind))
+                    .await?;
             }
             Request::Delete => {
-                let known = cache.find(&Key::new(&of.namespace, &of.name));
-                let known: Option<ObjectMeta> = known.map(|it| it.meta().clone());
-                let params = DeleteParams {
-                    // A new object of the same name was not part of the decision.
-                    preconditions: known.as_ref().map(|known| Preconditions {
-                        uid: known.uid.clone(),
-                        resource_version: None,
-                    }),
-                    ..DeleteParams::default()
+                let known = cache.find(&key).map(|it| it.meta().clone());
+                // Without a uid, whatever has the name now is deleted.
+                let named = || ObjectMeta {
+                    name: Some(of.name.clone()),
+                    namespace: Some(of.namespace.clone()),
+                    ..ObjectMeta::default()
                 };
-                api.delete(&of.name, &params)
-                    .await
-                    .not_found_as_none()
-                    .map_err(failed)?;
-                if let Some(known) = known {
-                    cache.wait_for_deletion(&known).await;
-                }
-                return Ok(());
+                writer.delete(&known.unwrap_or_else(named)).await?;
             }
-        };
-        cache.saw(&written.map_err(failed)?).await;
+        }
         Ok(())
     }
 

@@ -35,7 +35,7 @@ use poll::Polls;
 use pollers::Pollers;
 use polling::Polling;
 use registries::Registries;
-use report::Report;
+pub(crate) use report::Report;
 use view::ImportView;
 
 /// Name of the controllers in logs, events, metrics and managed fields.
@@ -50,7 +50,7 @@ pub enum Imports {
         image: String,
     },
     /// In this process, which writes the disks to a folder: for clusters that simulate pods.
-    Here(Folder),
+    InProcess(Folder),
 }
 
 /// Disk folder of a process that imports.
@@ -105,11 +105,6 @@ pub async fn start(manager: &Manager, imports: &Imports, addresses: &AddressPoli
     });
 }
 
-/// Registers the metrics of the controllers without starting them, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
-}
-
 async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
     let view = ImportView::follow(manager).await;
     let queues = Queues::default();
@@ -119,14 +114,14 @@ async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) 
         Imports::Pods { image } => {
             Executor::pods(manager, view.clone(), image, addresses, &queues.volumes)
         }
-        Imports::Here(folder) => {
+        Imports::InProcess(folder) => {
             disks::start(manager, &view, folder.path.clone());
             Executor::in_process(manager, registries.clone(), folder, &queues.volumes)
         }
     };
     let pollers = match imports {
         Imports::Pods { image } => Some(Pollers::new(manager, image, &queues.crons)),
-        Imports::Here(_) => None,
+        Imports::InProcess(_) => None,
     };
     let polls = Polls::start(manager, &view, registries, &report, &queues.crons);
     let context = Context {

@@ -1,23 +1,24 @@
 //! Inputs that several layers share: nodes, the HyperConverged, built-in templates, and the policy.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::golden::GoldenImagePolicy;
 use api::hco::{self, Images, Version};
+use api::node;
 use api::ssp::SSP;
+use cluster_view::policies;
 use golden_images::architectures::{self, Architectures};
-use golden_images::policy::{Complaint, Override, Policy};
+use golden_images::policy::{EffectivePolicy, Override, Policy};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::{Api, Resource};
-use runtime::{Cache, Change, Error, Key, Manager, OptionalKindChange, OptionalKinds, kind_of};
+use runtime::{
+    Cache, Change, Error, Key, Manager, OptionalKindChange, OptionalKinds, decode, kind_of,
+};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-
-use crate::status::typed;
+use serde_json::Value;
 
 /// Timeout of the first list of an installed kind.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,17 +43,6 @@ pub(super) struct Converged {
     pub(super) images: Images,
 }
 
-/// The GoldenImagePolicy as read.
-#[derive(Default)]
-pub(super) struct PolicyInputs {
-    /// The object, if there is one.
-    pub(super) object: Option<GoldenImagePolicy>,
-    /// The resulting policy, with defaults.
-    pub(super) policy: Policy,
-    /// Invalid settings, which were replaced by defaults.
-    pub(super) complaints: Vec<Complaint>,
-}
-
 impl Cluster {
     /// Starts the caches; returns once nodes and built-in templates have synced.
     pub(super) async fn follow(manager: &Manager) -> Self {
@@ -62,8 +52,10 @@ impl Cluster {
             foreign.follow(&kind);
         }
         foreign.follow(&kind_of::<GoldenImagePolicy>());
-        let (built_in, following) = Cache::follow_named(Api::all(manager.client()), hco::TEMPLATES);
-        manager.spawn(following);
+        let built_in = manager.watch(Cache::follow_named(
+            Api::all(manager.client()),
+            hco::TEMPLATES,
+        ));
         let nodes = manager.cache::<Node>();
         nodes.synced().await;
         built_in.synced().await;
@@ -92,14 +84,8 @@ impl Cluster {
         placement: Option<&Value>,
         policy: &Policy,
     ) -> Architectures {
-        let nodes: Vec<Value> = self
-            .nodes
-            .list()
-            .iter()
-            .map(|node| image_relevant_parts(node))
-            .collect();
         architectures::decide(&architectures::ArchitectureInputs {
-            nodes: &nodes,
+            nodes: &self.nodes.list(),
             placement,
             wanted: Override {
                 image: None,
@@ -129,19 +115,8 @@ impl Cluster {
     }
 
     /// The GoldenImagePolicy.
-    pub(super) async fn policy(&self) -> Result<PolicyInputs, Error> {
-        let cache = self.foreign.open(&kind_of::<GoldenImagePolicy>()).await?;
-        let object = cache.and_then(|cache| cache.get("", api::golden::NAME));
-        let Some(object) = object else {
-            return Ok(PolicyInputs::default());
-        };
-        let object: GoldenImagePolicy = typed(&object)?;
-        let (policy, complaints) = Policy::read(&object.spec);
-        Ok(PolicyInputs {
-            object: Some(object),
-            policy,
-            complaints,
-        })
+    pub(super) async fn policy(&self) -> Result<EffectivePolicy, Error> {
+        Ok(EffectivePolicy::new(policies::cached(&self.foreign).await?))
     }
 
     /// A HyperConverged, in the preferred served version.
@@ -178,8 +153,8 @@ impl Cluster {
         objects
             .map(|object| {
                 let images = match version {
-                    Version::V1 => typed::<hco::v1::HyperConverged>(&object)?.into(),
-                    Version::V1Beta1 => typed::<hco::v1beta1::HyperConverged>(&object)?.into(),
+                    Version::V1 => decode::<hco::v1::HyperConverged>(&object)?.into(),
+                    Version::V1Beta1 => decode::<hco::v1beta1::HyperConverged>(&object)?.into(),
                 };
                 Ok(Converged {
                     kind: kind.clone(),
@@ -226,30 +201,13 @@ where
     })
 }
 
-/// The parts of a node that images depend on.
-fn image_relevant_parts(node: &Node) -> Value {
-    let (labels, architecture, system) = about(node);
-    json!({
-        "metadata": { "name": node.metadata.name, "labels": labels },
-        "status": { "nodeInfo": { "architecture": architecture, "operatingSystem": system } },
-    })
-}
-
-type About<'a> = (Option<&'a BTreeMap<String, String>>, &'a str, &'a str);
-
-fn about(node: &Node) -> About<'_> {
-    let info = node
-        .status
-        .as_ref()
-        .and_then(|status| status.node_info.as_ref());
-    (
-        node.metadata.labels.as_ref(),
-        info.map_or("", |info| info.architecture.as_str()),
-        info.map_or("", |info| info.operating_system.as_str()),
-    )
-}
-
 /// Whether a node changed in a part that images depend on; heartbeats do not.
 fn affects_images(change: &Change<Node>) -> bool {
-    change.old.as_deref().map(about) != change.new.as_deref().map(about)
+    let (old, new) = (change.old.as_deref(), change.new.as_deref());
+    old.map(image_relevant_parts) != new.map(image_relevant_parts)
+}
+
+fn image_relevant_parts(node: &Node) -> impl PartialEq + use<'_> {
+    let labels = node.metadata.labels.as_ref();
+    (labels, node::architecture(node), node::os(node))
 }

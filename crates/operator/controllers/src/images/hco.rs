@@ -17,17 +17,19 @@ use api::hco::{SSP_NAME, TEMPLATES_KEY};
 use api::ssp::{DataImportCronTemplate, GOLDEN_NAMESPACE};
 use golden_images::action::annotation;
 use golden_images::hco::{Decision, HcoInputs, decide};
-use golden_images::list::{self, Listed};
+use golden_images::list::{self, ArchitectureList};
 use golden_images::names::for_architecture;
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use runtime::{Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile};
+use kube::api::DynamicObject;
+use runtime::{
+    Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile, decode,
+};
 use serde_json::Value;
 
 use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
 use super::layer_queue::LayerQueue;
-use crate::status::{self, typed};
-use report::Report;
+use crate::status;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-hco";
@@ -69,11 +71,6 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     Ok(())
 }
 
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
-}
-
 struct HcoController {
     cluster: Cluster,
     crons: Cache<DataImportCron>,
@@ -96,8 +93,8 @@ impl Reconcile for HcoController {
         }
         let ssps = self.foreign.open(&ssp_kind()).await?;
         let decision = self.decide(&found, ssps.as_ref()).await?;
-        if let (Some(wanted), Some(ssps)) = (&decision.ssp, &ssps) {
-            self.apply(&key.namespace, wanted, ssps).await?;
+        if let (Some(wanted), Some(_)) = (&decision.ssp, &ssps) {
+            self.apply(&key.namespace, wanted).await?;
         }
         if decision.status_changed {
             let (of, status) = (&found.object.metadata, &decision.status);
@@ -123,7 +120,7 @@ impl HcoController {
             .cluster
             .architectures(images.placement.as_ref(), &kept.policy);
         let ssp = ssps.and_then(|ssps| ssps.get(&images.namespace, SSP_NAME));
-        let ssp = ssp.map(|ssp| typed(&ssp)).transpose()?;
+        let ssp = ssp.map(|ssp| decode(&ssp)).transpose()?;
         let discovered = self
             .discovered(built_in.iter().chain(&images.templates))
             .await?;
@@ -158,7 +155,7 @@ impl HcoController {
             let mut known = crons.filter_map(|cron| {
                 let cron = self.crons.get(home, &cron)?;
                 let text = annotation(&cron.metadata, AVAILABLE_ARCHITECTURES)?;
-                Some(Listed::parse(text).known.into_iter().collect())
+                Some(ArchitectureList::parse(text).known.into_iter().collect())
             });
             if let Some(known) = known.next() {
                 found.insert(name.to_owned(), known);
@@ -167,22 +164,12 @@ impl HcoController {
         Ok(found)
     }
 
-    async fn apply(
-        &self,
-        namespace: &str,
-        wanted: &Value,
-        ssps: &Cache<DynamicObject>,
-    ) -> Result<(), Error> {
-        let Some(api) = self.foreign.api(&ssp_kind(), Some(namespace)) else {
-            // The CRD was removed meanwhile; its watch event requeues the object.
-            return Ok(());
-        };
-        let params = PatchParams::apply(COMPONENT).force();
-        let written = api
-            .patch(SSP_NAME, &params, &Patch::Apply(wanted))
-            .await
-            .map_err(Error::api(format!("applying SSP {namespace}/{SSP_NAME}")))?;
-        ssps.saw(&written).await;
+    async fn apply(&self, namespace: &str, wanted: &Value) -> Result<(), Error> {
+        // Without a writer, the CRD was removed meanwhile; its watch event requeues the object.
+        if let Some(writer) = self.foreign.writer(&ssp_kind(), Some(namespace), COMPONENT) {
+            let key = Key::new(namespace, SSP_NAME);
+            writer.apply(&key, wanted).await?;
+        }
         Ok(())
     }
 }

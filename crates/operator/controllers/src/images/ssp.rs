@@ -23,19 +23,18 @@ use golden_images::action::Kind;
 use golden_images::ssp::{Decision, decide};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use runtime::{
-    Cache, Change, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile, kind_of,
+    Cache, Change, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile, Writer,
+    decode, kind_of,
 };
-use serde_json::json;
 
 use super::actions::{Actions, gvk};
 use super::cluster::{Cluster, concerns, ssp_kind};
 use super::layer_queue::LayerQueue;
-use crate::status::typed;
 use gather::GatheredSsp;
-use report::Report;
+pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-ssp";
@@ -73,11 +72,6 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     watch_dependencies(&controller, &objects);
     manager.start(controller, objects.queue(), 1);
     Ok(())
-}
-
-/// Registers the metrics of the controller without starting it, to list them.
-pub(crate) fn declare(manager: &Manager) {
-    drop(Report::new(manager));
 }
 
 /// Enqueues an SSP when an object that it depends on changes.
@@ -191,7 +185,7 @@ impl SspController {
     async fn ssp(&self, key: &Key) -> Result<Option<SSP>, Error> {
         let cache = self.foreign.open(&ssp_kind()).await?;
         let object = cache.and_then(|cache| cache.find(key));
-        object.map(|object| typed(&object)).transpose()
+        object.map(|object| decode(&object)).transpose()
     }
 
     /// Reports a decision without actions, and returns when to requeue.
@@ -210,40 +204,12 @@ impl SspController {
         Ok(decision.look_again.map_or(Next::Wait, Next::at))
     }
 
-    /// Adds or removes the finalizer.
-    async fn set_finalizer(&self, ssp: &SSP, keep: bool) -> Result<(), Error> {
-        let mut all: Vec<&str> = ssp.finalizers().iter().map(String::as_str).collect();
-        all.retain(|it| *it != FINALIZER);
-        if keep {
-            all.push(FINALIZER);
-        }
-        let patch = json!({ "metadata": {
-            "resourceVersion": ssp.metadata.resource_version,
-            "finalizers": all,
-        } });
-        let key = Key::of(&ssp.metadata);
-        let api: Api<SSP> = Api::namespaced(self.client.clone(), &key.namespace);
-        let params = PatchParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PatchParams::default()
-        };
-        let written = api
-            .patch(&key.name, &params, &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("changing the finalizers of SSP {key}")))?;
-        if let Some(cache) = self.foreign.cache(&ssp_kind()) {
-            if keep {
-                cache.saw(&written).await;
-            } else {
-                // Removing the last finalizer deletes the object.
-                let goes = |object: Option<&kube::api::DynamicObject>| {
-                    object.is_none_or(|object| {
-                        let left = object.metadata.finalizers.as_deref().unwrap_or_default();
-                        !left.iter().any(|it| it == FINALIZER)
-                    })
-                };
-                cache.shows(&key, goes).await;
-            }
+    async fn set_finalizer(&self, ssp: &SSP, present: bool) -> Result<(), Error> {
+        let namespace = ssp.metadata.namespace.as_deref();
+        if let Some(writer) = self.foreign.writer(&ssp_kind(), namespace, COMPONENT) {
+            writer
+                .set_finalizer(&ssp.metadata, FINALIZER, present)
+                .await?;
         }
         Ok(())
     }
@@ -253,7 +219,6 @@ impl SspController {
         if self.namespaces.get("", GOLDEN_NAMESPACE).is_some() {
             return Ok(());
         }
-        let api: Api<Namespace> = Api::all(self.client.clone());
         let wanted = Namespace {
             metadata: ObjectMeta {
                 name: Some(GOLDEN_NAMESPACE.to_owned()),
@@ -261,15 +226,8 @@ impl SspController {
             },
             ..Namespace::default()
         };
-        let params = PostParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PostParams::default()
-        };
-        let made = api
-            .create(&params, &wanted)
-            .await
-            .map_err(Error::api(format!("creating namespace {GOLDEN_NAMESPACE}")))?;
-        self.namespaces.saw(&made).await;
+        let writer = Writer::new(Api::all(self.client.clone()), COMPONENT);
+        writer.shown_by(&self.namespaces).create(&wanted).await?;
         Ok(())
     }
 }

@@ -13,13 +13,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
-use golden_images::action::{label, name_of, named};
+use api::cdi::{DataSource, DataVolume, Named, labels};
+use golden_images::action::{label, name_of};
 use golden_images::architectures::Architectures;
-use golden_images::vm::{Decision, References, VmInputs, Warning, Why, decide, references};
+use golden_images::vm::{
+    Decision, References, VmInputs, Warning, Why, decide, pointer_target, references,
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use parking_lot::Mutex;
 use runtime::{
@@ -156,14 +158,10 @@ fn architecture_label<K: Resource>(object: &K) -> Option<String> {
 
 /// The DataSource that another one points to.
 fn target(source: &DataSource) -> Option<Named> {
-    let home = source.metadata.namespace.as_deref().unwrap_or_default();
-    match source.spec.source.which() {
-        Some(DataSourceRef::DataSource(to)) if to.namespace.is_empty() => {
-            Some(named(home, &to.name))
-        }
-        Some(DataSourceRef::DataSource(to)) => Some(to.clone()),
-        _ => None,
-    }
+    pointer_target(
+        source,
+        source.metadata.namespace.as_deref().unwrap_or_default(),
+    )
 }
 
 struct VmController {
@@ -201,7 +199,7 @@ impl Reconcile for VmController {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let machines = self.foreign.open(&vm_kind()).await?;
         let machine = machines.as_ref().and_then(|machines| machines.find(key));
-        let (Some(machines), Some(machine)) = (machines, machine) else {
+        let Some(machine) = machine else {
             self.warned.lock().remove(key);
             return Ok(Next::Wait);
         };
@@ -213,8 +211,7 @@ impl Reconcile for VmController {
         let waits_for_source =
             decision.why == Why::Default && self.awaits_source(key, &machine.data);
         if let Some(architecture) = decision.set.as_deref().filter(|_| !waits_for_source) {
-            self.set(&machine, &machines, architecture, &decision.why)
-                .await?;
+            self.set(&machine, architecture, &decision.why).await?;
         }
         self.warn(key, &machine, decision.warnings);
         Ok(Next::Wait)
@@ -312,29 +309,15 @@ impl VmController {
     async fn set(
         &self,
         machine: &DynamicObject,
-        machines: &Cache<DynamicObject>,
         architecture: &str,
         why: &Why,
     ) -> Result<(), Error> {
-        let key = Key::of(&machine.metadata);
-        let Some(api) = self.foreign.api(&vm_kind(), Some(&key.namespace)) else {
+        let namespace = machine.metadata.namespace.as_deref();
+        let Some(writer) = self.foreign.writer(&vm_kind(), namespace, COMPONENT) else {
             return Ok(());
         };
-        let patch = json!({
-            "metadata": { "resourceVersion": machine.metadata.resource_version },
-            "spec": { "template": { "spec": { "architecture": architecture } } },
-        });
-        let params = PatchParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PatchParams::default()
-        };
-        let written = api
-            .patch(&key.name, &params, &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!(
-                "setting the architecture of VirtualMachine {key} to {architecture}"
-            )))?;
-        machines.saw(&written).await;
+        let patch = json!({ "spec": { "template": { "spec": { "architecture": architecture } } } });
+        writer.merge_into(&machine.metadata, patch).await?;
         if let Some((resource, _)) = self.foreign.resource(&vm_kind()) {
             let message = format!("set the architecture to {architecture}, from {why}");
             self.events

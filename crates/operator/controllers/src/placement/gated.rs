@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::placement::{Inspection, Uninspectable};
+use ::placement::{
+    FIRST_RETRY_DELAY, GateWait, Inspection, NextInspection, final_result, give_up,
+    next_inspection, retry_delay,
+};
 use cluster_view::placement::Failure;
 use parking_lot::Mutex;
 use runtime::Key;
 use tokio::time::Instant;
-
-/// First delay after a failed inspection; it doubles with every further failure.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Upper bound of the delay.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// State of all gated pods, shared by clones.
 #[derive(Clone, Default)]
@@ -29,7 +27,8 @@ struct GatedPod {
     /// timeout.
     since: Instant,
     inspecting: bool,
-    failures: u32,
+    /// Inspections so far; another one means that the last failed.
+    inspections: u32,
     /// Earliest next inspection.
     next: Instant,
     inspected: BTreeMap<String, Result<Inspection, Failure>>,
@@ -41,16 +40,6 @@ struct GatedPod {
 pub(super) struct HoldReason {
     pub(super) reason: &'static str,
     pub(super) message: String,
-}
-
-/// Next action for a pod with unknown images.
-pub(super) enum NextInspection {
-    /// Inspect now; requeue after this delay at the latest.
-    Now(Duration),
-    /// An inspection is running or backing off; requeue after this delay at the latest.
-    Later(Duration),
-    /// The gate timeout has passed.
-    TimedOut,
 }
 
 impl GatedPods {
@@ -68,7 +57,7 @@ impl GatedPods {
             policy: policy.to_owned(),
             since: now,
             inspecting: false,
-            failures: 0,
+            inspections: 0,
             next: now,
             inspected: BTreeMap::new(),
             held: None,
@@ -100,19 +89,14 @@ impl GatedPods {
             return NextInspection::Later(FIRST_RETRY_DELAY);
         };
         let now = Instant::now();
-        let left = (waiting.since + timeout).saturating_duration_since(now);
-        if left.is_zero() {
-            return NextInspection::TimedOut;
-        }
-        let early = waiting.next.saturating_duration_since(now);
-        if waiting.inspecting {
-            NextInspection::Later(left)
-        } else if early.is_zero() {
-            waiting.inspecting = true;
-            NextInspection::Now(left)
-        } else {
-            NextInspection::Later(left.min(early))
-        }
+        let wait = GateWait {
+            waited: now.saturating_duration_since(waiting.since),
+            inspecting: waiting.inspecting,
+            backoff: waiting.next.saturating_duration_since(now),
+        };
+        let next = next_inspection(wait, timeout);
+        waiting.inspecting |= matches!(next, NextInspection::Now(_));
+        next
     }
 
     /// Records inspection results, and the delay before the next inspection.
@@ -122,38 +106,29 @@ impl GatedPods {
             return;
         };
         waiting.inspecting = false;
-        let mut pause = Duration::ZERO;
+        let mut retry_after = Duration::ZERO;
         for (image, result) in inspected {
             if let Err(failure) = &result {
-                pause = pause.max(failure.retry_after.unwrap_or_default());
+                retry_after = retry_after.max(failure.retry_after.unwrap_or_default());
             }
             waiting.inspected.insert(image, result);
         }
-        let doubled = FIRST_RETRY_DELAY.saturating_mul(1 << waiting.failures.min(10));
-        waiting.failures = waiting.failures.saturating_add(1);
-        waiting.next = Instant::now() + doubled.min(MAX_RETRY_DELAY).max(pause);
+        waiting.next = Instant::now() + retry_delay(waiting.inspections, retry_after);
+        waiting.inspections = waiting.inspections.saturating_add(1);
     }
 
     /// The result for an image, if it is known or inspecting again cannot help.
     pub(super) fn known(&self, key: &Key, image: &str) -> Option<Inspection> {
-        match self.pods.lock().get(key)?.inspected.get(image)? {
-            Ok(known) => Some(known.clone()),
-            Err(failure) => (!failure.known.passing).then(|| failure.knowledge()),
-        }
+        let inspected = self.pods.lock().get(key)?.inspected.get(image)?.clone();
+        final_result(inspected.map_err(|failure| failure.known))
     }
 
     /// The result for an image whose gate timeout has passed.
     pub(super) fn given_up(&self, key: &Key, image: &str, timeout: Duration) -> Inspection {
         let pods = self.pods.lock();
         let inspected = pods.get(key).and_then(|it| it.inspected.get(image));
-        let why = match inspected {
-            Some(Err(failure)) => failure.known.message.clone(),
-            _ => "the registry did not answer".to_owned(),
-        };
-        Inspection::Uninspectable(Uninspectable {
-            message: format!("{why} (gave up after {} s)", timeout.as_secs()),
-            passing: true,
-        })
+        let failure = inspected.and_then(|it| it.as_ref().err());
+        give_up(failure.map(|it| it.known.message.as_str()), timeout)
     }
 
     /// Records why a pod is held; returns whether that changed.

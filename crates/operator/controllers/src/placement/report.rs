@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::placement::{PolicyStatusInputs, status};
 use api::placement::PlacementPolicy;
 use cluster_view::placement::RegistryMetrics;
+use cluster_view::policies;
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Counter, Family, Gauges, Histograms};
@@ -22,7 +23,7 @@ struct Reason {
 struct NoLabels {}
 
 /// Metrics of the controller.
-pub(super) struct Report {
+pub(crate) struct Report {
     gated: Gauges<NoLabels>,
     held: Gauges<Reason>,
     released: Family<Reason, Counter>,
@@ -32,7 +33,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             gated: metrics.gauges(
@@ -104,7 +105,10 @@ impl PlacementController {
         let settings = self.watch.settings();
         let mut next = Next::Wait;
         for object in cache.list() {
-            let object: PlacementPolicy = crate::status::typed(&object)?;
+            // A policy that cannot be decoded is not in force either; it must not keep the others from their status.
+            let Some(object) = policies::decode::<PlacementPolicy>(&object) else {
+                continue;
+            };
             let name = object.metadata.name.clone().unwrap_or_default();
             let tally = tallies.remove(&name).unwrap_or_default();
             let forbidden = self.pulls.forbidden(&object.spec.pull_secrets).await?;
@@ -141,6 +145,6 @@ impl PlacementController {
         report.held.set(&all, held);
         let registered = if registered { 1.0 } else { 0.0 };
         report.admission.set(&all, [(NoLabels {}, registered)]);
-        report.traffic.tell(&self.registries);
+        report.traffic.update(&self.registries);
     }
 }

@@ -1,17 +1,14 @@
 //! Patches of gated pods. The API server lets node affinity change only while a pod is gated, so one patch sets the
 //! affinity and removes the gate.
 
-use std::collections::BTreeMap;
-
 use ::placement::reasons::CONDITIONS;
-use ::placement::{GatedDecision, Notice, changes};
-use api::reasons::says;
+use ::placement::{Notice, changes, release_without_affinity};
+use api::reasons::has_condition;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use runtime::{Error, Key};
+use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -22,8 +19,7 @@ use super::{COMPONENT, PlacementController};
 const CONDITION: &str = "medley.dev/Placed";
 
 impl PlacementController {
-    /// Removes the gate, with node affinity. If the API server rejects the affinity, removes the gate alone: no other
-    /// controller would, and the pod would stay unscheduled.
+    /// Removes the gate, with node affinity; without it if the API server rejects the affinity.
     pub(super) async fn release(
         &self,
         pod: &Pod,
@@ -36,16 +32,8 @@ impl PlacementController {
         match self.write(pod, before, after).await {
             Err(error) if error.code() == Some(422) => {
                 warn!(pod = %key, %error, "cannot set node affinity; releasing the pod without it");
-                let settings = self.watch.settings();
-                let as_it_is = self.settled(before, None, &settings, &BTreeMap::new());
-                if let GatedDecision::Release { pod: after, .. } = as_it_is {
-                    self.write(pod, before, &after).await?;
-                }
-                let notice = Notice {
-                    warning: true,
-                    reason: "NotPlaced",
-                    message: format!("released without node affinity: {error}"),
-                };
+                let (after, notice) = release_without_affinity(before, &error.to_string());
+                self.write(pod, before, &after).await?;
                 self.finish_release(&key, pod, &notice);
                 return Ok(());
             }
@@ -79,21 +67,10 @@ impl PlacementController {
     }
 
     async fn write(&self, pod: &Pod, before: &Value, after: &Value) -> Result<(), Error> {
-        let mut patch = changes(before, after);
-        if patch.is_empty() {
-            return Ok(());
+        let patch = changes(before, after);
+        if !patch.is_empty() {
+            self.writer(pod).json_patch(&pod.metadata, patch).await?;
         }
-        let revision = &pod.metadata.resource_version;
-        patch.push(json!({ "op": "add", "path": "/metadata/resourceVersion", "value": revision }));
-        let (api, name) = self.api(pod);
-        let operation = format!("patching pod {}", Key::of(&pod.metadata));
-        let patch = serde_json::from_value(patch.into())
-            .map_err(|error| Error::Invalid(format!("{operation}: {error}")))?;
-        let written = api
-            .patch(name, &patch_params(), &Patch::Json::<()>(patch))
-            .await
-            .map_err(Error::api(operation))?;
-        self.pods.saw(&written).await;
         Ok(())
     }
 
@@ -103,7 +80,7 @@ impl PlacementController {
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let status = if placed { "True" } else { "False" };
         debug_assert!(
-            says(CONDITIONS, CONDITION, status, notice.reason),
+            has_condition(CONDITIONS, CONDITION, status, notice.reason),
             "{CONDITION}={status} {} is not explained",
             notice.reason
         );
@@ -111,26 +88,14 @@ impl PlacementController {
             "type": CONDITION, "status": status, "reason": notice.reason,
             "message": notice.message, "lastTransitionTime": Time(now),
         }] } });
-        let (api, name) = self.api(pod);
-        let operation = format!("writing the status of pod {}", Key::of(&pod.metadata));
-        let written = api
-            .patch_status(name, &patch_params(), &Patch::Strategic(patch))
-            .await
-            .map_err(Error::api(operation))?;
-        self.pods.saw(&written).await;
+        let key = Key::of(&pod.metadata);
+        self.writer(pod).merge_status(&key, &patch).await?;
         Ok(())
     }
 
-    fn api<'a>(&self, pod: &'a Pod) -> (Api<Pod>, &'a str) {
+    fn writer(&self, pod: &Pod) -> Writer<Pod> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        (Api::namespaced(self.client.clone(), namespace), name)
-    }
-}
-
-fn patch_params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(COMPONENT.to_owned()),
-        ..PatchParams::default()
+        let api = Api::namespaced(self.client.clone(), namespace);
+        Writer::new(api, COMPONENT).shown_by(&self.pods)
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use api::openshift::ClusterOperator;
+use api::openshift::{ClusterOperator, ClusterOperatorSpec};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
-use runtime::{Cache, Error};
-
-use crate::status::typed;
+use runtime::{Cache, decode};
+use tracing::warn;
 
 /// ClusterOperators by name.
 #[derive(Default)]
@@ -24,11 +23,12 @@ struct DecodedOperators {
 }
 
 impl Operators {
-    /// The current ClusterOperators.
+    /// The current ClusterOperators. One that cannot be decoded counts as one that reports nothing: skipping it could
+    /// complete a migration that its operator has not completed, and failing would hide all others.
     pub(super) fn read(
         &self,
         cache: &Cache<DynamicObject>,
-    ) -> Result<Arc<BTreeMap<String, ClusterOperator>>, Error> {
+    ) -> Arc<BTreeMap<String, ClusterOperator>> {
         let mut known = self.known.lock();
         let known = &mut *known;
         let all = cache.list();
@@ -38,12 +38,16 @@ impl Operators {
             let name = object.name_any();
             let same = known.objects.get(&name);
             if !same.is_some_and(|same| Arc::ptr_eq(same, &object)) {
-                operators.insert(name.clone(), typed(&object)?);
+                let operator = decode(&object).unwrap_or_else(|error| {
+                    warn!(%error, "cannot decode a ClusterOperator; treating it as one without a status");
+                    ClusterOperator::new(&name, ClusterOperatorSpec::default())
+                });
+                operators.insert(name.clone(), operator);
             }
             objects.insert(name, object);
         }
         operators.retain(|name, _| objects.contains_key(name));
         known.objects = objects;
-        Ok(Arc::clone(&known.operators))
+        Arc::clone(&known.operators)
     }
 }

@@ -1,14 +1,15 @@
 //! Cache of release manifests, from the source that the policy names.
 
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::release_migration::control::{Kept, Loaded, Trouble, TroubleKind};
+use ::release_migration::control::{
+    LoadedRelease, PayloadFailure, PayloadFailureKind, StoredRelease,
+};
 use ::release_migration::payload::{
-    METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept,
+    METADATA, Metadata, Payload, Selection, files_of, image_of, is_stored,
 };
 use api::openshift::payloads as kept;
 use api::release::{PayloadSource, ReleasePolicySpec};
@@ -50,9 +51,9 @@ struct CachedRead {
     at: Instant,
     /// Whether it was used since the last [`Payloads::settle`].
     used: bool,
-    outcome: Result<Arc<Payload>, Trouble>,
+    outcome: Result<Arc<Payload>, PayloadFailure>,
     /// The manifests selected for a cluster, for the last image and selection.
-    loaded: Option<(String, Selection, Arc<Loaded>)>,
+    loaded: Option<(String, Selection, Arc<LoadedRelease>)>,
 }
 
 /// Watch of the ConfigMaps in the default namespace, once a Role allows it.
@@ -136,14 +137,14 @@ impl Payloads {
 
     /// Image and version of the releases stored in the cluster. Invalid ones are skipped; loading one reports the
     /// error.
-    pub(super) fn kept(&self) -> Vec<Kept> {
+    pub(super) fn kept(&self) -> Vec<StoredRelease> {
         let cache = self.maps.lock().cache.clone();
         let maps = cache.map(|it| it.list()).unwrap_or_default();
-        let maps = maps.into_iter().filter(|it| is_kept(it));
+        let maps = maps.into_iter().filter(|it| is_stored(it));
         maps.filter_map(|map| {
             let text = map.data.as_ref()?.get(METADATA)?;
             let (metadata, _) = Metadata::read(text).ok()?;
-            Some(Kept {
+            Some(StoredRelease {
                 image: image_of(&map)?.to_owned(),
                 metadata,
                 since: map.metadata.creation_timestamp.as_ref().map(|it| it.0),
@@ -158,7 +159,7 @@ impl Payloads {
         spec: &ReleasePolicySpec,
         image: &str,
         selection: &Selection,
-    ) -> Result<Arc<Loaded>, Trouble> {
+    ) -> Result<Arc<LoadedRelease>, PayloadFailure> {
         let place = self.place(spec.payload.as_ref(), image).await?;
         let map = match &place {
             PayloadLocation::Map(key) => Some(self.map(key, image).await?),
@@ -172,7 +173,7 @@ impl Payloads {
         }
         let outcome = self.read(&place, map).await;
         let loaded = outcome.clone().map(|payload| {
-            let loaded = Loaded::new(image, &payload, selection);
+            let loaded = LoadedRelease::new(image, &payload, selection);
             Arc::new(loaded)
         });
         let kept = loaded.as_ref().ok();
@@ -197,7 +198,7 @@ impl Payloads {
         image: &str,
         selection: &Selection,
         revision: Option<&str>,
-    ) -> Option<Result<Arc<Loaded>, Trouble>> {
+    ) -> Option<Result<Arc<LoadedRelease>, PayloadFailure>> {
         let mut all = self.read.lock();
         let read = all.get_mut(place)?;
         let age = read.at.elapsed();
@@ -221,7 +222,7 @@ impl Payloads {
         {
             return Some(Ok(Arc::clone(loaded)));
         }
-        let loaded = Arc::new(Loaded::new(image, payload, selection));
+        let loaded = Arc::new(LoadedRelease::new(image, payload, selection));
         read.loaded = Some((image.to_owned(), selection.clone(), Arc::clone(&loaded)));
         Some(Ok(loaded))
     }
@@ -245,7 +246,7 @@ impl Payloads {
         &self,
         source: Option<&PayloadSource>,
         image: &str,
-    ) -> Result<PayloadLocation, Trouble> {
+    ) -> Result<PayloadLocation, PayloadFailure> {
         let source = source.cloned().unwrap_or_default();
         if let Some(map) = source.config_map {
             return Ok(PayloadLocation::Map(Key::new(&map.namespace, &map.name)));
@@ -260,8 +261,8 @@ impl Payloads {
             Some(fixed)
                 if is_pinned(&fixed) && is_pinned(image) && digest(&fixed) != digest(image) =>
             {
-                return Err(Trouble {
-                    kind: TroubleKind::Mismatch,
+                return Err(PayloadFailure {
+                    kind: PayloadFailureKind::Mismatch,
                     message: format!(
                         "spec.payload.image is {fixed}, but the cluster is upgrading to {image}; use {} to follow the cluster",
                         PayloadSource::DESIRED
@@ -273,8 +274,8 @@ impl Payloads {
         }
         let Some(maps) = self.maps().await else {
             self.maps.lock().missed = true;
-            return Err(Trouble {
-                kind: TroubleKind::Missing,
+            return Err(PayloadFailure {
+                kind: PayloadFailureKind::Missing,
                 message: format!(
                     "the operator may not list ConfigMaps in namespace {}: apply deploy/optional/release-payloads.yaml (`medley manifests --release-payloads`), or set spec.payload",
                     kept::NAMESPACE
@@ -282,11 +283,11 @@ impl Payloads {
             });
         };
         let maps = maps.list();
-        let mut maps = maps.iter().filter(|it| is_kept(it));
+        let mut maps = maps.iter().filter(|it| is_stored(it));
         let found = maps.find(|it| image_of(it) == Some(image));
         let found = found.map(|it| PayloadLocation::Map(Key::of(&it.metadata)));
-        found.ok_or_else(|| Trouble {
-            kind: TroubleKind::Missing,
+        found.ok_or_else(|| PayloadFailure {
+            kind: PayloadFailureKind::Missing,
             message: format!(
                 "no ConfigMap in namespace {} with the label {}={} has the annotation {}={image}; create one, or set spec.payload",
                 kept::NAMESPACE,
@@ -298,7 +299,7 @@ impl Payloads {
     }
 
     /// The ConfigMap of a release.
-    async fn map(&self, key: &Key, image: &str) -> Result<Arc<ConfigMap>, Trouble> {
+    async fn map(&self, key: &Key, image: &str) -> Result<Arc<ConfigMap>, PayloadFailure> {
         let default_maps = if key.namespace == kept::NAMESPACE {
             self.maps().await
         } else {
@@ -313,8 +314,8 @@ impl Payloads {
             }
             None => {
                 self.maps.lock().missed = true;
-                return Err(Trouble {
-                    kind: TroubleKind::Missing,
+                return Err(PayloadFailure {
+                    kind: PayloadFailureKind::Missing,
                     message: format!(
                         "the operator may not read ConfigMap {key}: grant its service account get, list and watch on it by a Role in namespace {}",
                         key.namespace
@@ -322,13 +323,13 @@ impl Payloads {
                 });
             }
         };
-        let map = cache.find(key).ok_or_else(|| Trouble {
-            kind: TroubleKind::Missing,
+        let map = cache.find(key).ok_or_else(|| PayloadFailure {
+            kind: PayloadFailureKind::Missing,
             message: format!("ConfigMap {key} with the manifests of the release not found"),
         })?;
         match image_of(&map) {
-            Some(other) if other != image => Err(Trouble {
-                kind: TroubleKind::Mismatch,
+            Some(other) if other != image => Err(PayloadFailure {
+                kind: PayloadFailureKind::Mismatch,
                 message: format!(
                     "ConfigMap {key} holds release {other}, but the cluster is upgrading to {image}"
                 ),
@@ -361,7 +362,7 @@ impl Payloads {
         &self,
         place: &PayloadLocation,
         map: Option<Arc<ConfigMap>>,
-    ) -> Result<Arc<Payload>, Trouble> {
+    ) -> Result<Arc<Payload>, PayloadFailure> {
         let (name, files) = match (place, map) {
             (PayloadLocation::Map(key), Some(map)) => (format!("ConfigMap {key}"), files_of(&map)),
             (PayloadLocation::Map(key), None) => {
@@ -387,14 +388,14 @@ impl Payloads {
         let parsed = parsed
             .await
             .map_err(|error| unreadable(&error.to_string()))?;
-        parsed.map(Arc::new).map_err(|error| Trouble {
-            kind: TroubleKind::Broken,
+        parsed.map(Arc::new).map_err(|error| PayloadFailure {
+            kind: PayloadFailureKind::Broken,
             message: error.to_string(),
         })
     }
 
     /// Reads a release from its registry, with the credentials in [`CREDENTIALS`].
-    async fn fetch(&self, image: &str) -> Result<source::Found, Trouble> {
+    async fn fetch(&self, image: &str) -> Result<source::Found, PayloadFailure> {
         // Only registries: a policy or ClusterVersion must not make the operator open local archives.
         let name = image.strip_prefix("docker://").unwrap_or(image);
         let reference: Reference = name.parse().map_err(|error| {
@@ -439,7 +440,7 @@ fn enqueue_on_change(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {
 
 /// Resolves the folder that a policy names, if it is below an allowed one. Symbolic links are resolved before the
 /// comparison, so that a link cannot lead out.
-fn resolve_permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
+fn resolve_permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, PayloadFailure> {
     let refused = || {
         let named = folders.iter().map(|it| it.display().to_string());
         let named: Vec<String> = named.collect();
@@ -474,22 +475,16 @@ fn is_plain(path: &Path) -> bool {
     parts.all(|it| matches!(it, Component::RootDir | Component::Normal(_)))
 }
 
-fn unreadable(message: &str) -> Trouble {
-    Trouble {
-        kind: TroubleKind::Unreadable,
+fn unreadable(message: &str) -> PayloadFailure {
+    PayloadFailure {
+        kind: PayloadFailureKind::Unreadable,
         message: message.to_owned(),
     }
 }
 
 /// Formats an error with its causes in one line.
-fn with_causes(error: &SourceError) -> Trouble {
-    let mut message = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        message = format!("{message}: {cause}");
-        next = cause.source();
-    }
-    unreadable(&message)
+fn with_causes(error: &SourceError) -> PayloadFailure {
+    unreadable(&oci::error_chain(error))
 }
 
 fn digest(image: &str) -> Option<String> {

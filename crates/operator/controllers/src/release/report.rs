@@ -14,7 +14,7 @@ struct State {
 struct NoLabels {}
 
 /// Metrics of the controller.
-pub(super) struct Report {
+pub(crate) struct Report {
     operators: Gauges<State>,
     complete: Gauges<NoLabels>,
     claimed_early: Gauges<NoLabels>,
@@ -24,7 +24,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             operators: metrics.gauges(

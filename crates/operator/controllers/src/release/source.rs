@@ -90,8 +90,8 @@ pub async fn image(
         image: name.clone(),
         source: error,
     };
-    let architecture = importer::usual_architecture(source, client, keyring).await;
-    let architecture = architecture.map_err(unread)?;
+    let architecture = oci::resolve::usual_architecture(source, client, keyring).await;
+    let architecture = architecture.map_err(|error| unread(error.into()))?;
     let read = importer::folder(&image, &name, &architecture, FOLDER).await;
     let (_, files) = read.map_err(unread)?;
     if files.is_empty() {

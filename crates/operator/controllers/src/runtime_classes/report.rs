@@ -20,7 +20,7 @@ struct Build {
 }
 
 /// Metrics of the controller, and the warnings it has emitted.
-pub(super) struct Report {
+pub(crate) struct Report {
     classes: Gauges<State>,
     nodes: Gauges<Build>,
     /// Nodes and the missing handlers they have a warning for.
@@ -28,7 +28,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             classes: metrics.gauges(

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::{Forbidden, TestCluster, wait_until};
 use tokio::task::JoinSet;
-use webhook::{Checks, Running};
+use webhook::{WebhookServer, Webhooks};
 
 use crate::ours::{NAMESPACE, Ours};
 
@@ -58,7 +58,7 @@ pub(crate) struct Stage {
     pub(crate) namespace: String,
     others: Manager,
     ours: Ours,
-    check: Mutex<Option<Running>>,
+    check: Mutex<Option<WebhookServer>>,
     forbidden: Forbidden,
     seen: Arc<Mutex<Seen>>,
     watcher: Mutex<JoinSet<()>>,
@@ -157,9 +157,9 @@ impl Stage {
             .client(&self.cluster, account, &rules, &[])
             .await?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let checks = Checks {
+        let checks = Webhooks {
             cpu_models: true,
-            ..Checks::default()
+            ..Webhooks::default()
         };
         let running = webhook::start(client, any, &checks).await?;
         *self.check.lock() = Some(running);

@@ -27,7 +27,7 @@ async fn patch(configs: &Api<VirtPlatformConfig>, patch: Value) -> anyhow::Resul
 }
 
 /// A cluster with the webhook, and approvers.
-async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> {
+async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::WebhookServer)> {
     let stage = Stage::quiet().await?;
     let group = "rbac.authorization.k8s.io";
     let binding = serde_json::from_value(json!({
@@ -38,7 +38,7 @@ async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> 
     let bindings: Api<ClusterRoleBinding> = Api::all(stage.cluster.client());
     bindings.create(&PostParams::default(), &binding).await?;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let check = webhook::start(stage.cluster.client(), any, &webhook::Checks::default()).await?;
+    let check = webhook::start(stage.cluster.client(), any, &webhook::Webhooks::default()).await?;
     let probe = as_user(&stage, "probe")?;
     wait_until("the API server asks the check", WAIT_TIMEOUT, async || {
         let params = PatchParams {

@@ -13,7 +13,7 @@ use controllers::governance::{Options, history};
 use fleet::operators::Installed;
 use futures::{StreamExt as _, future::pending};
 use governance::profile::kinds::CONFIG_MAP;
-use governance::profile::{About, Access, Prerequisite, Refusal, Uses};
+use governance::profile::{Access, KindUse, Prerequisite, ProfileInfo, Refusal};
 use governance::{Intent, Intents, Profile, Registry, Snapshot};
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -34,8 +34,8 @@ const TARGETS: [&str; 3] = ["first", "second", "third"];
 struct ThreeItems;
 
 impl Profile for ThreeItems {
-    fn about(&self) -> &About {
-        &About {
+    fn about(&self) -> &ProfileInfo {
+        &ProfileInfo {
             name: PROFILE,
             description: "Three items",
             category: "test",
@@ -46,8 +46,8 @@ impl Profile for ThreeItems {
         }
     }
 
-    fn uses(&self) -> &[Uses] {
-        &[Uses {
+    fn uses(&self) -> &[KindUse] {
+        &[KindUse {
             of: CONFIG_MAP,
             versions: &["v1"],
             plural: "configmaps",

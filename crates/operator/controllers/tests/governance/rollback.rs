@@ -2,7 +2,7 @@
 
 use api::advisor::{FIELD_MANAGER, Operation, Phase};
 use controllers::governance::history;
-use governance::record::Ending;
+use governance::record::PlanResult;
 use serde_json::json;
 use testkit::wait_until;
 
@@ -34,7 +34,7 @@ async fn rollback_restores_values_and_deletes_created_objects() -> anyhow::Resul
         Ok(records.into_iter().find_map(|record| record.outcome))
     })
     .await?;
-    assert_eq!(ended.result, Ending::Completed);
+    assert_eq!(ended.result, PlanResult::Completed);
 
     stage
         .edit(
@@ -115,6 +115,55 @@ async fn rollback_restores_values_and_deletes_created_objects() -> anyhow::Resul
         item(&status, "enable-psi-metrics").operation,
         Operation::Apply
     );
+    Ok(())
+}
+
+/// A field that only we own, but that has its former value already, is given back before it is released: otherwise the
+/// API server would remove it.
+#[tokio::test(flavor = "multi_thread")]
+async fn unchanged_values_survive_the_rollback() -> anyhow::Result<()> {
+    let stage = Stage::quiet().await?;
+    stage
+        .create_descheduler(
+            "cluster-admin",
+            json!({ "profiles": ["LongLifecycle"], "deschedulingIntervalSeconds": 600 }),
+        )
+        .await?;
+    let before = stage.descheduler().await?.unwrap_or_default();
+    let approval = json!({ "takeovers": [{ "item": "enable-load-aware-descheduling" }] });
+    // The first plan takes the interval from its owner, the second one sets the former value again.
+    for (revision, seconds) in [(1, 777), (2, 600)] {
+        let options = json!({ "loadAware": {
+            "enablePSIMetrics": false, "deschedulingIntervalSeconds": seconds,
+        } });
+        stage
+            .edit(
+                LOAD_AWARE,
+                json!({ "action": "Apply", "options": options, "approval": approval }),
+            )
+            .await?;
+        stage
+            .until("the plan is in force", LOAD_AWARE, |status| {
+                status.phase == Some(Phase::Completed) && status.revision == Some(revision)
+            })
+            .await?;
+    }
+    stage.edit(LOAD_AWARE, json!({ "rollbackTo": 1 })).await?;
+    stage
+        .until("it is rolled back", LOAD_AWARE, |status| {
+            status.phase == Some(Phase::Completed) && status.rolled_back_to == Some(1)
+        })
+        .await?;
+    let after = stage.descheduler().await?.unwrap_or_default();
+    assert_eq!(after["spec"], before["spec"]);
+    let entries = after["metadata"]["managedFields"].as_array();
+    let owners: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["fieldsV1"]["f:spec"]["f:deschedulingIntervalSeconds"].is_object())
+        .filter_map(|entry| entry["manager"].as_str())
+        .collect();
+    assert_eq!(owners, ["cluster-admin"]);
     Ok(())
 }
 

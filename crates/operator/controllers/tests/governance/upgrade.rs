@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::advisor::{Phase, ProfileOptions};
-use governance::profile::{About, Prerequisite, Refusal, Uses};
+use governance::profile::{KindUse, Prerequisite, ProfileInfo, Refusal};
 use governance::{Intents, Profile, Registry, Snapshot};
 use serde_json::json;
 
@@ -15,11 +15,11 @@ const DESCHEDULER: &str = "enable-load-aware-descheduling";
 struct Later(Arc<dyn Profile>);
 
 impl Profile for Later {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         self.0.about()
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         self.0.uses()
     }
 

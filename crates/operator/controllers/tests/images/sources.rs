@@ -1,7 +1,7 @@
 //! DataImportCrons whose source is in the cluster: a volume, or an image stream.
 
 use api::cdi::{DataImportCron, DataSource, DataVolume};
-use golden_images::cdi::access::{ACCOUNT, rights, service_account};
+use golden_images::cdi::access::{ACCOUNT, permissions, service_account};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -49,7 +49,7 @@ pub(crate) async fn allow(stage: &Stage, namespace: &str, who: Value) -> anyhow:
     }))?;
     bindings.create(&PostParams::default(), &binding).await?;
     let account = service_account(NAMESPACE, ACCOUNT);
-    let of = rights(&api::cdi::Source::of_pvc(namespace, "base"));
+    let of = permissions(&api::cdi::Source::of_pvc(namespace, "base"));
     wait_until("the cluster knows the right", WAIT_TIMEOUT, async || {
         let may = runtime::access::is_allowed_any(&client, &account, of.clone()).await?;
         Ok(may.then_some(()))

@@ -120,7 +120,7 @@ impl Stage {
 
     /// Imports in the process of the test.
     pub(crate) fn here(&self) -> Imports {
-        Imports::Here(Folder {
+        Imports::InProcess(Folder {
             // Disks of tests are small.
             checkpoint_every: 256 << 10,
             ..Folder::new(self.disks.path().to_owned())

@@ -1,6 +1,6 @@
 //! Permission to view and clone golden images: granted to all users while an SSP exists.
 
-use golden_images::cdi::access::{rights, service_account};
+use golden_images::cdi::access::{permissions, service_account};
 use golden_images::ssp::view::NAME;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
@@ -23,7 +23,7 @@ async fn all_users_may_clone_golden_images() -> anyhow::Result<()> {
     ask(&[template("fedora", Some("amd64,arm64"))]).await?;
     let client = stage.cluster.client();
     let anybody = service_account("machines", "whoever");
-    let image = rights(&api::cdi::Source::of_snapshot(HOME, "fedora-arm64-1"));
+    let image = permissions(&api::cdi::Source::of_snapshot(HOME, "fedora-arm64-1"));
     let may = async || {
         wait_until("anybody may copy images", WAIT_TIMEOUT, async || {
             let may = runtime::access::is_allowed_any(&client, &anybody, image.clone()).await?;
@@ -32,7 +32,7 @@ async fn all_users_may_clone_golden_images() -> anyhow::Result<()> {
         .await
     };
     may().await?;
-    let other = rights(&api::cdi::Source::of_pvc("default", "disk"));
+    let other = permissions(&api::cdi::Source::of_pvc("default", "disk"));
     assert!(!runtime::access::is_allowed_any(&client, &anybody, other).await?);
 
     // If deleted it is restored, like all objects created for an SSP.

@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::{Forbidden, TestCluster, WEBHOOK_CALLER, wait_until};
-use webhook::{Checks, ClientCa, ClientVerification, Running};
+use webhook::{ClientCa, ClientVerification, WebhookServer, Webhooks};
 
 use crate::ours::{NAMESPACE, Ours};
 
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
     pub(crate) namespace: String,
     others: Manager,
     ours: Ours,
-    check: Mutex<Option<Running>>,
+    check: Mutex<Option<WebhookServer>>,
     forbidden: Forbidden,
     /// Registries without TLS.
     hosts: Vec<String>,
@@ -242,9 +242,9 @@ impl Stage {
 
     async fn check_as(&self, client: Client) -> anyhow::Result<()> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let checks = Checks {
+        let checks = Webhooks {
             placement: Some(self.registries()),
-            ..Checks::default()
+            ..Webhooks::default()
         };
         self.cluster.present_to_webhooks()?;
         let callers = ClientVerification {

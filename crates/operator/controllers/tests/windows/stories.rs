@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use placement::runtime_classes;
-use placement::{Cluster, Decision, Inspection, Moment, RuntimeClass, Settings, decide};
+use placement::{ChangeStage, Cluster, Decision, Inspection, RuntimeClass, Settings, decide};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
@@ -167,7 +167,7 @@ async fn placed_pod_runs_where_unplaced_pod_fails() -> anyhow::Result<()> {
         let Decision::Place(placement) = decide(&pod, &known, &classes, &cluster, &settings) else {
             anyhow::bail!("{name} is not placed");
         };
-        assert!(placement.write(&mut pod, Moment::Admission));
+        assert!(placement.write(&mut pod, ChangeStage::Admission));
         stage.make(pod).await?;
         assert_eq!(stage.runs_on(name).await?, node);
     }
@@ -179,10 +179,7 @@ async fn placed_pod_runs_where_unplaced_pod_fails() -> anyhow::Result<()> {
 async fn seen(stage: &Stage) -> anyhow::Result<(Cluster, BTreeMap<String, RuntimeClass>)> {
     let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(stage.client());
     let nodes = nodes.list(&kube::api::ListParams::default()).await?;
-    let cluster: Cluster = nodes
-        .iter()
-        .map(|node| placement::Node::read(&json!(node)))
-        .collect();
+    let cluster: Cluster = nodes.iter().map(placement::Node::read).collect();
     let classes = stage
         .classes()
         .list(&kube::api::ListParams::default())

@@ -124,16 +124,16 @@ impl Authorities {
             };
             self.secrets.create(&params, &secret).await
         };
-        match written {
+        match written.map_err(|error| self.failed("writing", error)) {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-            Err(error) => Err(self.failed("writing", error)),
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn failed(&self, doing: &str, error: kube::Error) -> Error {
+    fn failed(&self, doing: &str, error: kube::Error) -> runtime::Error {
         let what = format!("{doing} Secret {}/{}", self.namespace, self.name);
-        runtime::Error::api(what)(error).into()
+        runtime::Error::api(what)(error)
     }
 }
 

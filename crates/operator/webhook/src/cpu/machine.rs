@@ -1,9 +1,7 @@
 //! Virtual machines and instances at creation: warnings.
 
-use api::kubevirt::{VirtualMachineInstance, VirtualMachineInstanceSpec};
-use cpu_models::Machine;
-use cpu_models::names::BEST_MATCH_MODEL;
-use cpu_models::prospects::prospects;
+use api::kubevirt::VirtualMachineInstanceSpec;
+use cpu_models::admission::{unsupported_model, warning};
 use serde_json::{Value, json};
 
 use super::CpuModels;
@@ -22,34 +20,20 @@ pub(super) async fn review(
         return Ok(allowed(Vec::new(), Vec::new()));
     }
     let spec: VirtualMachineInstanceSpec = read_object(spec)?;
-    let architecture = spec.architecture.as_deref();
-    if architecture == Some("arm64") && spec.model() == Some(BEST_MATCH_MODEL) {
-        return Ok(unsupported(path));
+    if let Some(message) = unsupported_model(&spec) {
+        return Ok(unsupported(path, message));
     }
     let watch = models.watch().await?;
-    let settings = watch.settings();
-    if !settings.asks_for_best_match(spec.model(), architecture) {
-        return Ok(allowed(Vec::new(), Vec::new()));
-    }
-    let instance = VirtualMachineInstance {
-        spec,
-        ..VirtualMachineInstance::default()
-    };
-    let machine = Machine::of_instance(&instance, &settings.node_selector);
-    let prospects = prospects(&watch.index(), &settings.policy, &machine);
-    Ok(allowed(
-        Vec::new(),
-        prospects.warning().into_iter().collect(),
-    ))
+    let warning = warning(&watch.index(), &watch.settings(), spec);
+    Ok(allowed(Vec::new(), warning.into_iter().collect()))
 }
 
-/// KubeVirt's error for arm64, which supports host-passthrough only.
-fn unsupported(path: &str) -> Value {
+/// The denial in the shape of KubeVirt's.
+fn unsupported(path: &str, message: &str) -> Value {
     let field = format!(
         "{}.domain.cpu.model",
         path.trim_start_matches('/').replace('/', ".")
     );
-    let message = "currently, host-passthrough is the only model supported on Arm64";
     json!({
         "allowed": false,
         "status": {

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use api::kubevirt::{VirtualMachineInstance, annotations, labels};
+use api::kubevirt::{VirtualMachineInstance, labels};
 use cpu_models::instance::recorded;
-use cpu_models::launcher::{self, Placement, Source};
+use cpu_models::launcher::{self, Placement, Source, TargetError};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use runtime::Absent as _;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::CpuModels;
 use crate::review::{Refusal, allowed, denied, read_object};
@@ -22,44 +21,32 @@ pub(super) async fn review(
     object: &Value,
 ) -> Result<Value, Refusal> {
     let pod: Pod = read_object(object)?;
-    let spec = pod.spec.as_ref();
-    let requested = Placement {
-        node_selector: spec
-            .and_then(|spec| spec.node_selector.clone())
-            .unwrap_or_default(),
-        affinity: spec.and_then(|spec| spec.affinity.clone()),
-    };
-    let settled = if pod.labels().contains_key(labels::MIGRATION) {
+    let requested = Placement::of_pod(&pod);
+    let wanted = if launcher::is_migration_target(&pod) {
         target(models, namespace, &pod, requested.clone()).await?
     } else {
         Ok(launcher::initial(requested.clone()))
     };
-    Ok(match settled {
-        Ok(settled) => allowed(changes(&requested, &settled), Vec::new()),
+    Ok(match wanted {
+        Ok(wanted) => allowed(requested.patch_to(&wanted), Vec::new()),
         Err(error) => denied(&error.to_string()),
     })
 }
 
-/// Node selection of a migration target. A pod whose instance is unknown or has no model yet is left unchanged, except
-/// for the label that no node has.
+/// Gathers the source of a migration, and decides where its target may run.
 async fn target(
     models: &CpuModels,
     namespace: &str,
     pod: &Pod,
-    mut requested: Placement,
-) -> Result<Result<Placement, launcher::TargetError>, Refusal> {
+    requested: Placement,
+) -> Result<Result<Placement, TargetError>, Refusal> {
     let instance = instance(models, namespace, pod).await?;
     let model = instance.as_ref().and_then(recorded);
     let (Some(instance), Some(model)) = (&instance, model) else {
-        if launcher::is_undecided(&requested.node_selector) {
-            requested
-                .node_selector
-                .remove(&launcher::best_match_label());
-        }
-        return Ok(Ok(requested));
+        return Ok(Ok(launcher::without_model(requested)));
     };
     let node = instance.node_name().unwrap_or_default();
-    let selector = source_pod(models, namespace, instance, node).await?;
+    let selector = source_selector(models, namespace, instance, node).await?;
     let watch = models.watch().await?;
     let index = watch.index();
     let labels = index.labels_of(node).unwrap_or_default().into_iter();
@@ -72,61 +59,36 @@ async fn target(
     Ok(launcher::target(requested, model, source))
 }
 
-/// The instance of a pod; another one of the same name does not count.
+/// The instance of a pod.
 async fn instance(
     models: &CpuModels,
     namespace: &str,
     pod: &Pod,
 ) -> Result<Option<VirtualMachineInstance>, Refusal> {
-    let owner = pod.owner_references().iter();
-    let owner = owner.filter(|owner| owner.kind == "VirtualMachineInstance");
-    let owner = owner.map(|owner| owner.name.as_str()).next();
-    let named = pod.annotations().get(annotations::DOMAIN);
-    let Some(name) = owner.or_else(|| named.map(String::as_str)) else {
+    let Some(name) = launcher::instance_name(pod) else {
         return Ok(None);
     };
-    let api: Api<VirtualMachineInstance> = Api::namespaced(models.client.clone(), namespace);
-    let found = api.get(name).await.not_found_as_none().map_err(|error| {
-        let operation = format!("get VirtualMachineInstance {namespace}/{name}");
-        Refusal::later(runtime::Error::api(operation)(error).to_string())
-    })?;
-    let uid = pod.labels().get(labels::CREATED_BY);
-    Ok(found.filter(|found| uid.is_none_or(|uid| found.metadata.uid.as_ref() == Some(uid))))
+    let api: Api<VirtualMachineInstance> = Api::namespaced(models.client(), namespace);
+    let what = format!("get VirtualMachineInstance {namespace}/{name}");
+    let found = api.get(name).await.not_found_as_none();
+    let found = found.map_err(Refusal::api(what))?;
+    Ok(found.filter(|found| launcher::belongs_to(pod, found)))
 }
 
 /// Node selector of the pod that runs the instance now.
-async fn source_pod(
+async fn source_selector(
     models: &CpuModels,
     namespace: &str,
     instance: &VirtualMachineInstance,
     node: &str,
 ) -> Result<BTreeMap<String, String>, Refusal> {
     let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-    let api: Api<Pod> = Api::namespaced(models.client.clone(), namespace);
+    let api: Api<Pod> = Api::namespaced(models.client(), namespace);
     let params = ListParams::default().labels(&format!("{}={uid}", labels::CREATED_BY));
-    let found = api.list(&params).await.map_err(|error| {
-        let operation = format!(
-            "list pods of VirtualMachineInstance {}",
-            instance.name_any()
-        );
-        Refusal::later(runtime::Error::api(operation)(error).to_string())
-    })?;
-    let specs = found.items.into_iter().filter_map(|pod| pod.spec);
-    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(node));
-    let selector = here.next().and_then(|spec| spec.node_selector);
-    Ok(selector.unwrap_or_default())
-}
-
-/// The patches of a pod's node selection.
-fn changes(old: &Placement, new: &Placement) -> Vec<Value> {
-    fn change(path: &str, differs: bool, value: &impl Serialize) -> Option<Value> {
-        differs.then(|| json!({ "op": "add", "path": path, "value": value }))
-    }
-    let selector = old.node_selector != new.node_selector;
-    let affinity = old.affinity != new.affinity;
-    let changes = [
-        change("/spec/nodeSelector", selector, &new.node_selector),
-        change("/spec/affinity", affinity, &new.affinity),
-    ];
-    changes.into_iter().flatten().collect()
+    let what = format!(
+        "list pods of VirtualMachineInstance {}",
+        instance.name_any()
+    );
+    let found = api.list(&params).await.map_err(Refusal::api(what))?;
+    Ok(launcher::selector_on(node, &found.items).unwrap_or_default())
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
-use golden_images::action::{label, named};
-use golden_images::vm::{VmInputs, decide, references};
+use api::cdi::{DataSource, DataVolume, Named, labels};
+use golden_images::action::label;
+use golden_images::vm::{VmInputs, decide, pointer_target, references};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
@@ -23,12 +23,10 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
         let Some(source) = get::<DataSource>(client, name).await? else {
             continue;
         };
-        if let Some(DataSourceRef::DataSource(to)) = source.spec.source.which() {
-            let home = Some(to.namespace.as_str()).filter(|home| !home.is_empty());
-            let to = named(home.unwrap_or(&name.namespace), &to.name);
-            if let Some(target) = get(client, &to).await? {
-                sources.insert(to, target);
-            }
+        if let Some(to) = pointer_target(&source, &name.namespace)
+            && let Some(target) = get(client, &to).await?
+        {
+            sources.insert(to, target);
         }
         sources.insert(name.clone(), source);
     }
@@ -74,8 +72,5 @@ where
     let api: Api<K> = Api::namespaced(client.clone(), &of.namespace);
     let what = format!("getting {} {}/{}", K::kind(&()), of.namespace, of.name);
     let found = api.get(&of.name).await.not_found_as_none();
-    found.map_err(|error| Refusal {
-        code: 500,
-        message: runtime::Error::api(what)(error).to_string(),
-    })
+    found.map_err(Refusal::api(what))
 }

@@ -52,7 +52,7 @@ impl Report {
 
     /// Updates the registry counters.
     pub(super) fn traffic(&self, registries: &Registries) {
-        self.traffic.tell(registries);
+        self.traffic.update(registries);
     }
 }
 

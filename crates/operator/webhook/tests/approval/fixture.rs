@@ -14,7 +14,7 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::{Checks, Running};
+use webhook::{WebhookServer, Webhooks};
 
 /// Upper bound of every wait.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const WEBHOOK_USER: &str = "system:serviceaccount:medley-system:medley-webhook";
 
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
-    pub(crate) check: Option<Running>,
+    pub(crate) check: Option<WebhookServer>,
 }
 
 impl Fixture {
@@ -66,7 +66,7 @@ impl Fixture {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // A real API server notices new permissions a moment later.
         let check = wait_until("the check may register itself", WAIT_TIMEOUT, || async {
-            Ok(webhook::start(client.clone(), any, &Checks::default())
+            Ok(webhook::start(client.clone(), any, &Webhooks::default())
                 .await
                 .ok())
         });

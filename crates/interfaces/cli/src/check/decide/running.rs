@@ -8,11 +8,13 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 use manifests::{ACCOUNT, Job, LEASE, WEBHOOK};
 
 use super::super::inputs::{Account, CheckInputs, Observed};
-use super::{Finding, State, listed};
+use super::{Check, Finding, State, listed};
 
 const PERMISSIONS: &str = "Rights";
 const OPERATOR: &str = "Operator";
 const ADMISSION: &str = "Admission";
+const INSTALL: &str =
+    "medley manifests | kubectl apply --server-side -f -; or name another with --namespace";
 
 /// A lease counts as abandoned when it was not renewed for this many lease durations. The margin
 /// allows for clock skew between this machine and the node of the leader.
@@ -20,13 +22,11 @@ const STALE: i32 = 4;
 
 fn namespace(inputs: &CheckInputs) -> Finding {
     let title = format!("namespace {} exists", inputs.namespace);
-    let finding = |state| Finding::new("namespace", OPERATOR, title.clone(), state);
+    let check = Check::new("namespace", OPERATOR, title);
     match &inputs.namespace_exists {
-        Ok(true) => finding(State::Ok),
-        Ok(false) => finding(State::Failed).with_message("it does not exist").hint(
-            "medley manifests | kubectl apply --server-side -f -; or name another with --namespace",
-        ),
-        Err(why) => Finding::unreadable("namespace", OPERATOR, title.clone(), why),
+        Ok(true) => check.ok(),
+        Ok(false) => check.failed("it does not exist").hint(INSTALL),
+        Err(why) => check.unreadable(why),
     }
 }
 
@@ -42,25 +42,25 @@ fn enough(account: &Account) -> Finding {
         "{} has the permissions that its controllers need",
         account.name
     );
-    let finding = |state| Finding::new("rights", PERMISSIONS, title.clone(), state);
+    let check = Check::new("rights", PERMISSIONS, title);
     match &account.missing {
-        Ok(missing) if missing.is_empty() => finding(State::Ok),
-        Ok(missing) => finding(State::Failed)
-            .with_message(format!("it may not {}", listed(missing)))
+        Ok(missing) if missing.is_empty() => check.ok(),
+        Ok(missing) => check
+            .failed(format!("it may not {}", listed(missing)))
             .hint("medley manifests --only rbac | kubectl apply --server-side -f -; with --controllers, if others run"),
-        Err(why) => Finding::unreadable("rights", PERMISSIONS, title.clone(), why),
+        Err(why) => check.unreadable(why),
     }
 }
 
 fn no_more(account: &Account) -> Finding {
     let title = format!("{} has no further permissions", account.name);
-    let finding = |state| Finding::new("rights-surplus", PERMISSIONS, title.clone(), state);
+    let check = Check::new("rights-surplus", PERMISSIONS, title);
     match &account.surplus {
-        Ok(surplus) if surplus.is_empty() => finding(State::Ok),
-        Ok(surplus) => finding(State::Warning)
-            .with_message(listed(surplus))
+        Ok(surplus) if surplus.is_empty() => check.ok(),
+        Ok(surplus) => check
+            .warning(listed(surplus))
             .hint("delete the bindings, unless you created them on purpose"),
-        Err(why) => Finding::unreadable("rights-surplus", PERMISSIONS, title.clone(), why),
+        Err(why) => check.unreadable(why),
     }
 }
 
@@ -76,14 +76,13 @@ fn deployment(
     there: &Observed<Option<Deployment>>,
     inputs: &CheckInputs,
 ) -> Finding {
-    let title = format!("Deployment {name} is available");
-    let finding = |state| Finding::new(id, group, title.clone(), state);
+    let check = Check::new(id, group, format!("Deployment {name} is available"));
+    let namespace = &inputs.namespace;
     let there = match there {
-        Err(why) => return Finding::unreadable(id, group, title.clone(), why),
+        Err(why) => return check.unreadable(why),
         Ok(None) => {
-            return finding(State::Failed)
-                .with_message(format!("it is not in namespace {}", inputs.namespace))
-                .hint("medley manifests | kubectl apply --server-side -f -; or name another with --namespace");
+            let message = format!("it is not in namespace {namespace}");
+            return check.failed(message).hint(INSTALL);
         }
         Ok(Some(there)) => there,
     };
@@ -91,35 +90,31 @@ fn deployment(
     let status = there.status.clone().unwrap_or_default();
     let available = status.available_replicas.unwrap_or_default();
     let updated = status.updated_replicas.unwrap_or_default();
-    let availability =
-        format!("{available} of {wanted} replicas are available, {updated} are up to date");
-    let hint = format!(
-        "kubectl -n {} describe pods -l app.kubernetes.io/name={name}",
-        inputs.namespace
-    );
     if available >= wanted && updated >= wanted && wanted > 0 {
-        finding(State::Ok).with_message(format!("{available} of {wanted}"))
-    } else if available > 0 {
-        finding(State::Warning)
-            .with_message(availability)
-            .hint(hint)
-    } else {
-        finding(State::Failed).with_message(availability).hint(hint)
+        return check.finding(State::Ok, format!("{available} of {wanted}"));
     }
+    let message =
+        format!("{available} of {wanted} replicas are available, {updated} are up to date");
+    let state = match available {
+        0 => State::Failed,
+        _ => State::Warning,
+    };
+    check.finding(state, message).hint(format!(
+        "kubectl -n {namespace} describe pods -l app.kubernetes.io/name={name}"
+    ))
 }
 
 fn lease(inputs: &CheckInputs) -> Finding {
-    let title = format!("lease {LEASE} is held");
-    let finding = |state| Finding::new("lease", OPERATOR, title.clone(), state);
+    let check = Check::new("lease", OPERATOR, format!("lease {LEASE} is held"));
     let logs = format!("kubectl -n {} logs deployment/{ACCOUNT}", inputs.namespace);
     match &inputs.lease {
-        Err(why) => Finding::unreadable("lease", OPERATOR, title.clone(), why),
-        Ok(None) => finding(State::Failed)
-            .with_message("it does not exist: no operator has led yet")
+        Err(why) => check.unreadable(why),
+        Ok(None) => check
+            .failed("it does not exist: no operator has led yet")
             .hint(logs),
         Ok(Some(lease)) => match held(lease, inputs) {
-            Ok(holder) => finding(State::Ok).with_message(format!("by {holder}")),
-            Err(why) => finding(State::Failed).with_message(why).hint(logs),
+            Ok(holder) => check.finding(State::Ok, format!("by {holder}")),
+            Err(why) => check.failed(why).hint(logs),
         },
     }
 }
@@ -152,30 +147,25 @@ pub(super) fn admission(inputs: &CheckInputs) -> Vec<Finding> {
     if !inputs.jobs.iter().any(|job| Job::CHECKED.contains(job)) {
         return Vec::new();
     }
-    let mut findings = vec![deployment(
-        "webhook",
-        ADMISSION,
-        WEBHOOK,
-        &inputs.webhook,
-        inputs,
-    )];
+    let webhook = &inputs.webhook;
+    let mut findings = vec![deployment("webhook", ADMISSION, WEBHOOK, webhook, inputs)];
     for (name, there) in &inputs.registrations {
         findings.push(registration(name, there, inputs));
     }
     for (service, ready) in &inputs.endpoints {
         let title = format!("Service {service} has ready endpoints");
-        let finding = |state| Finding::new("webhook-endpoints", ADMISSION, title.clone(), state);
+        let check = Check::new("webhook-endpoints", ADMISSION, title);
         findings.push(match ready {
-            Ok(0) => finding(State::Failed)
-                .with_message(
+            Ok(0) => check
+                .failed(
                     "no endpoint is ready: the API server rejects objects that require admission",
                 )
                 .hint(format!(
                     "kubectl -n {} get pods,endpointslices -l app.kubernetes.io/name={WEBHOOK}",
                     inputs.namespace
                 )),
-            Ok(count) => finding(State::Ok).with_message(format!("{count} ready")),
-            Err(why) => Finding::unreadable("webhook-endpoints", ADMISSION, title.clone(), why),
+            Ok(count) => check.finding(State::Ok, format!("{count} ready")),
+            Err(why) => check.unreadable(why),
         });
     }
     findings
@@ -187,27 +177,24 @@ fn registration(
     inputs: &CheckInputs,
 ) -> Finding {
     let title = format!("webhook configuration {name} is registered");
-    let finding = |state| Finding::new("registrations", ADMISSION, title.clone(), state);
+    let check = Check::new("registrations", ADMISSION, title);
     let logs = format!("kubectl -n {} logs deployment/{WEBHOOK}", inputs.namespace);
     let hooks = match there {
-        Err(why) => return Finding::unreadable("registrations", ADMISSION, title.clone(), why),
+        Err(why) => return check.unreadable(why),
         Ok(None) => {
-            return finding(State::Failed)
-                .with_message("there is no such MutatingWebhookConfiguration; the webhook creates it when it starts")
-                .hint(logs);
+            let message = "there is no such MutatingWebhookConfiguration; the webhook creates it when it starts";
+            return check.failed(message).hint(logs);
         }
         Ok(Some(there)) => there.webhooks.as_deref().unwrap_or_default(),
     };
     if hooks.is_empty() {
-        return finding(State::Failed)
-            .with_message("it has no webhooks")
-            .hint(logs);
+        return check.failed("it has no webhooks").hint(logs);
     }
     match hooks.iter().find(|hook| !has_authority(hook)) {
-        Some(hook) => finding(State::Failed)
-            .with_message(format!("{} has no valid CA bundle", hook.name))
+        Some(hook) => check
+            .failed(format!("{} has no valid CA bundle", hook.name))
             .hint("restart the webhook, or find the manager that owns its caBundle"),
-        None => finding(State::Ok).with_message(format!("{} webhooks", hooks.len())),
+        None => check.finding(State::Ok, format!("{} webhooks", hooks.len())),
     }
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
@@ -222,32 +223,29 @@ async fn surplus(
                 && subject.namespace.as_deref() == Some(namespace)
         })
     };
-    let mut found = Vec::new();
-    let mut check_binding = |kind: &str, name: String, of_olm: bool, role: &RoleRef| {
-        if !of_olm && !expected.contains(&role.name) {
-            found.push(format!("{kind} {name} gives {} {}", role.kind, role.name));
-        }
+    let is_surplus = |subjects: Option<&Vec<Subject>>, meta: &ObjectMeta, role: &RoleRef| {
+        let of_olm = meta.labels.as_ref().is_some_and(|it| it.contains_key(OLM));
+        is_ours(subjects) && !of_olm && !expected.contains(&role.name)
     };
-    for binding in all::<ClusterRoleBinding>(client).await? {
-        if is_ours(binding.subjects.as_ref()) {
-            let olm = binding.labels().contains_key(OLM);
-            check_binding(
-                "ClusterRoleBinding",
-                binding.name_any(),
-                olm,
-                &binding.role_ref,
-            );
+    let mut found = Vec::new();
+    for it in all::<ClusterRoleBinding>(client).await? {
+        let role = &it.role_ref;
+        if is_surplus(it.subjects.as_ref(), &it.metadata, role) {
+            let (name, kind) = (it.name_any(), &role.kind);
+            found.push(format!(
+                "ClusterRoleBinding {name} gives {kind} {}",
+                role.name
+            ));
         }
     }
-    for binding in all::<RoleBinding>(client).await? {
-        if is_ours(binding.subjects.as_ref()) {
-            let olm = binding.labels().contains_key(OLM);
-            let name = format!(
-                "{}/{}",
-                binding.namespace().unwrap_or_default(),
-                binding.name_any()
-            );
-            check_binding("RoleBinding", name, olm, &binding.role_ref);
+    for it in all::<RoleBinding>(client).await? {
+        let role = &it.role_ref;
+        if is_surplus(it.subjects.as_ref(), &it.metadata, role) {
+            let name = format!("{}/{}", it.namespace().unwrap_or_default(), it.name_any());
+            found.push(format!(
+                "RoleBinding {name} gives {} {}",
+                role.kind, role.name
+            ));
         }
     }
     Ok(found)

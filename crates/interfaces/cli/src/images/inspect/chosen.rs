@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use importer::{Inspection, SearchResult};
+use oci::resolve::{Inspection, SearchResult};
 use platform::{Digest, Matcher, Why};
 use serde::Serialize;
 
 use super::printable;
-use crate::governance::output::table;
+use crate::output::table;
 
 /// Match of the images of a name against a node's platform.
 #[derive(Debug, Serialize)]
@@ -76,7 +76,7 @@ impl Chosen {
             let why = entry.why.clone();
             [printable(&entry.platform), verdict.to_owned(), why]
         });
-        text.push_str(&table(["PLATFORM", "VERDICT", "WHY NOT"], rows.collect()));
+        text.push_str(&table(&["PLATFORM", "VERDICT", "WHY NOT"], rows));
         text
     }
 

@@ -1,21 +1,26 @@
 //! The pretended etcd: it only answers health probes until it is stopped.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use serving::{Incoming, Limits};
 use tokio::net::TcpListener;
 
 use super::flags::Flags;
 use crate::process;
+
+/// One suite probes it, with few connections.
+const LIMITS: Limits = Limits {
+    clients: 100,
+    per_address: 100,
+    streams: None,
+    drain: Duration::ZERO,
+};
 
 /// etcd's default for `--listen-client-urls`.
 const DEFAULT_URL: &str = "http://localhost:2379";
@@ -35,10 +40,7 @@ pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
         let listener = TcpListener::bind(&address)
             .await
             .with_context(|| format!("listening on {address} (--listen-client-urls)"))?;
-        tokio::select! {
-            () = stop => {}
-            () = accept(&listener) => {}
-        }
+        serving::serve(listener, None, LIMITS, answer, stop).await;
         Ok(())
     })
 }
@@ -50,38 +52,16 @@ fn authority(url: &str) -> Option<&str> {
     port.parse::<u16>().is_ok().then_some(authority)
 }
 
-async fn accept(listener: &TcpListener) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(async move {
-                    let connection = auto::Builder::new(TokioExecutor::new());
-                    // A prober that disconnects early needs no answer.
-                    let _ = connection
-                        .serve_connection(TokioIo::new(stream), service_fn(answer))
-                        .await;
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accepting a connection failed");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-        }
-    }
-}
-
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let mut response = if matches!(request.uri().path(), "/health" | "/livez" | "/readyz") {
-        Response::new(Full::from(r#"{"health":"true","reason":""}"#))
+async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let is_probe = matches!(request.uri().path(), "/health" | "/livez" | "/readyz");
+    let mut response = if is_probe {
+        serving::text(StatusCode::OK, r#"{"health":"true","reason":""}"#)
     } else {
-        let mut response = Response::new(Full::from("404 page not found\n"));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        response
+        serving::text(StatusCode::NOT_FOUND, "404 page not found\n")
     };
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
     response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(response)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use ::fleet::commands::NodeLine;
 
-use crate::governance::output::table;
+use crate::output::table;
 
 const HEADERS: [&str; 6] = ["NAME", "STATUS", "POOL", "OS", "ARCH", "CPU"];
 
@@ -11,7 +11,7 @@ pub(super) fn render(nodes: &[NodeLine]) -> String {
     if nodes.is_empty() {
         return "no nodes\n".to_owned();
     }
-    table(HEADERS, nodes.iter().map(row).collect())
+    table(&HEADERS, nodes.iter().map(row))
 }
 
 fn row(node: &NodeLine) -> [String; 6] {

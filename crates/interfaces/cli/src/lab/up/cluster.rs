@@ -49,7 +49,7 @@ pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
     /// The admission webhooks, until they are stopped.
-    check: Mutex<Option<::webhook::Running>>,
+    check: Mutex<Option<::webhook::WebhookServer>>,
     registry: Option<SocketAddr>,
     addresses: AddressPolicy,
 }
@@ -61,12 +61,12 @@ impl Cluster {
         root_ca: &str,
         options: Options,
     ) -> anyhow::Result<Self> {
-        let manager = Manager::new(client(server, "kube-controller-manager"));
+        let manager = Manager::for_lab(client(server, "kube-controller-manager"));
         let settings = controlplane::Options {
             root_ca: root_ca.to_owned(),
         };
         controlplane::start(&manager, &settings).await;
-        let imports = Imports::Here(Folder::new(options.disks));
+        let imports = Imports::InProcess(Folder::new(options.disks));
         let given = options.addresses;
         let options = ::fleet::Options {
             clients: ::fleet::Clients {
@@ -144,7 +144,7 @@ async fn work(
     imports: Imports,
     registries: Registries,
     addresses: &AddressPolicy,
-) -> anyhow::Result<(Manager, ::webhook::Running)> {
+) -> anyhow::Result<(Manager, ::webhook::WebhookServer)> {
     let options = controllers::Options {
         jobs: controllers::Job::ALL.iter().copied().collect(),
         namespace: NAMESPACE.to_owned(),
@@ -175,7 +175,7 @@ async fn work(
     .context("starting the admission webhooks")?;
     let account = format!("system:serviceaccount:{NAMESPACE}:{}", controllers::ACCOUNT);
     let groups = ["system:serviceaccounts", "system:authenticated"];
-    let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));
+    let medley = Manager::for_lab(named(server, UserInfo::known(&account, &groups), "medley"));
     controllers::start(&medley, &options)
         .await
         .context("starting the controllers of Medley")?;

@@ -6,14 +6,15 @@ use std::str::FromStr;
 
 use ::console::Console;
 use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
+use kube::config::KubeConfigOptions;
 use platform::AddressPolicy;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::cluster::config_at;
 use crate::console::{listen, options};
-use crate::governance::output::remark;
+use crate::output::remark;
 
 /// Default address.
 const STANDARD: &str = "127.0.0.1:8080";
@@ -63,12 +64,8 @@ impl Running {
             Some(Choice::None) => return Ok(None),
             Some(Choice::At(address)) => listen(address, "--console").await?,
             None => {
-                match listen(
-                    STANDARD.parse().context("parsing the address")?,
-                    "--console",
-                )
-                .await
-                {
+                let standard = STANDARD.parse().context("parsing the address")?;
+                match listen(standard, "--console").await {
                     Ok(bound) => bound,
                     Err(error) => {
                         remark(&format!("The console is not available: {error:#}"));
@@ -78,11 +75,7 @@ impl Running {
             }
         };
         let (listener, url) = bound;
-        let kubeconfig =
-            Kubeconfig::read_from(kubeconfig).context("reading the generated kubeconfig")?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .context("reading the generated kubeconfig")?;
+        let config = config_at(kubeconfig, &KubeConfigOptions::default()).await?;
         let console = Console::new(options(config, namespace.to_owned(), addresses));
         let link = console.link(admin);
         let (stop, stopped) = oneshot::channel();

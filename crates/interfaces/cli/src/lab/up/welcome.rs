@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
+use api::node;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -78,17 +79,8 @@ pub(crate) async fn text(
 fn fleet(nodes: &[Node]) -> String {
     let mut platforms: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
-        let label = |name: &str| {
-            let labels = node.metadata.labels.as_ref();
-            labels
-                .and_then(|labels| labels.get(name))
-                .map_or("unknown", String::as_str)
-        };
-        let platform = format!(
-            "{}/{}",
-            label("kubernetes.io/os"),
-            label("kubernetes.io/arch")
-        );
+        let os = node::os(node).unwrap_or("unknown");
+        let platform = format!("{os}/{}", node::architecture(node).unwrap_or("unknown"));
         *platforms.entry(platform).or_default() += 1;
     }
     let count = match nodes.len() {

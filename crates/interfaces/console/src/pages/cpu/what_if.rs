@@ -1,7 +1,7 @@
 //! What-if: how other nodes would change the CPU models of all virtual machines. Nothing is
 //! written.
 
-use cpu_models::what_if::{Change, Totals, World as Side, what_if};
+use cpu_models::what_if::{Change, Scenario as Side, Totals, what_if};
 use cpu_models::{Index, NodeInputs};
 
 use super::CpuView;
@@ -77,7 +77,7 @@ impl WhatIf {
         for name in &gone {
             index.remove(name);
         }
-        if let Some(facts) = copied(view, like) {
+        if let Some(facts) = view.index.node_like(like) {
             changed = true;
             for at in 0..count {
                 index.upsert(&NodeInputs {
@@ -164,22 +164,6 @@ fn node_classes(view: &CpuView, like: &str) -> Vec<NodeClass> {
         })
     })
     .collect()
-}
-
-/// A new node of the same class as this one.
-fn copied(view: &CpuView, name: &str) -> Option<NodeInputs> {
-    let labels = view.index.labels_of(name)?;
-    let labels = labels.into_iter();
-    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let labels: std::collections::BTreeMap<String, String> = labels.collect();
-    Some(NodeInputs {
-        name: name.to_owned(),
-        architecture: labels.get("kubernetes.io/arch").cloned(),
-        labels,
-        unschedulable: false,
-        ready: true,
-        taints: Vec::new(),
-    })
 }
 
 impl Outcome {

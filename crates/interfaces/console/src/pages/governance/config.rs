@@ -1,25 +1,25 @@
 //! One configuration: its phase and why, its plan, drift, and history.
 
 use ::governance::Profile;
-use ::governance::answer::{self, in_force};
 use ::governance::explain::explain;
-use ::governance::record::{Ending, Record};
+use ::governance::record::{PlanResult, Record};
+use ::governance::user_patches::{self, in_force};
 use ::governance::values::short;
 use api::advisor::{Action, DriftClass, Impact, Phase, VirtPlatformConfig};
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::Response;
-use controllers::governance::history::records;
+use cluster_view::history::records;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 use machinery::time::format_time;
 use serde::Deserialize;
 
 use super::item::{ItemView, impact_class};
-use super::{PAGE, Page, level, phase_word, progress, registry};
+use super::{PATH, Page, level, phase_word, progress};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::pages::Level;
+use crate::pages::{Level, short_digest};
 use crate::permissions::Permission;
 use crate::visitor::Visitor;
 
@@ -127,7 +127,7 @@ pub(super) async fn find(visitor: &Visitor, name: &str) -> Result<VirtPlatformCo
         let names: Vec<String> = all.iter().map(|config| config.name_any()).collect();
         Problem::missing(format!(
             "There is no VirtPlatformConfig {name}; {}.",
-            answer::list_valid_names(&names)
+            user_patches::list_valid_names(&names)
         ))
     })
 }
@@ -152,18 +152,18 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let config = find(&visitor, &name).await?;
     let (may, history) = tokio::join!(may(&visitor), history(&visitor, &name));
-    let registry = registry()?;
+    let registry = edits::registry()?;
     let profile = registry.get(&config.spec.profile).map(|it| &**it);
     let adopts = |path: Option<&str>| may_adopt(profile, &config, path, may);
     let status = config.status.clone().unwrap_or_default();
     let explained = explain(&config);
     let split = view.is_split();
-    let review = answer::under_review(&config).ok();
+    let review = user_patches::under_review(&config).ok();
     let review = review.map(|(_, digest)| digest.to_owned());
     let (done, _) = progress(&status);
     let phase = status.phase;
     Page::html(&ConfigPage {
-        layout: visitor.layout(name.clone(), PAGE.path),
+        layout: visitor.layout(name.clone(), PATH),
         description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
         phase: phase_word(phase),
         level: level(phase),
@@ -204,7 +204,7 @@ fn approvals(config: &VirtPlatformConfig, digest: Option<&str>) -> Vec<String> {
     let Some(digest) = digest else {
         return Vec::new();
     };
-    let requirements = ::governance::answer::approved_by(config, digest).into_iter();
+    let requirements = ::governance::user_patches::approved_by(config, digest).into_iter();
     requirements
         .map(|(requirement, by)| {
             let groups = requirement.groups.join(" or ");
@@ -249,7 +249,7 @@ fn may_adopt(
     path: Option<&str>,
     may: May,
 ) -> bool {
-    let adoption = profile.and_then(|it| answer::adopt(it, config, path).ok());
+    let adoption = profile.and_then(|it| user_patches::adopt(it, config, path).ok());
     adoption.is_some_and(|adoption| {
         let changes_applied =
             config.spec.action == Action::Apply && !adoption.is_for_review(config);
@@ -306,16 +306,15 @@ impl RecordView {
         let outcome = record.outcome.as_ref();
         let (word, level) = match outcome.map(|it| it.result) {
             None => ("Under way", Level::Busy),
-            Some(Ending::Completed) => ("Completed", Level::Good),
-            Some(Ending::CompletedWithErrors) => ("Completed with errors", Level::Bad),
-            Some(Ending::Failed) => ("Failed", Level::Bad),
-            Some(Ending::Superseded) => ("Superseded", Level::Warn),
+            Some(PlanResult::Completed) => ("Completed", Level::Good),
+            Some(PlanResult::CompletedWithErrors) => ("Completed with errors", Level::Bad),
+            Some(PlanResult::Failed) => ("Failed", Level::Bad),
+            Some(PlanResult::Superseded) => ("Superseded", Level::Warn),
         };
-        let hex = record.plan_digest.trim_start_matches("sha256:");
         let items: Vec<&str> = record.items.iter().map(|item| item.name.as_str()).collect();
         Self {
             revision: record.revision,
-            digest: hex.chars().take(12).collect(),
+            digest: short_digest(&record.plan_digest),
             impact: record.impact,
             by: record.approved_by.join(", "),
             started: format_time(record.started.0),

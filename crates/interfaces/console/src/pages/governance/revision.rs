@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::config::{RecordView, View, find, history};
 use super::diff::{self, Line, Pair};
-use super::{PAGE, Page};
+use super::{PATH, Page};
 use crate::error::Problem;
 use crate::layout::Layout;
 use crate::visitor::Visitor;
@@ -39,7 +39,7 @@ pub(super) async fn show(
     // Users who may not read the configuration may not read its history.
     find(&visitor, &name).await?;
     let records = history(&visitor, &name).await.map_err(Problem::refused)?;
-    let in_force = ::governance::answer::in_force(&records);
+    let in_force = ::governance::user_patches::in_force(&records);
     let Some(record) = records.iter().find(|record| record.revision == revision) else {
         return Err(Problem::missing(format!(
             "The history of {name} has no revision {revision}."
@@ -56,7 +56,7 @@ pub(super) async fn show(
     });
     let outcome = record.outcome.as_ref();
     Page::html(&RevisionPage {
-        layout: visitor.layout(format!("{name}, revision {revision}"), PAGE.path),
+        layout: visitor.layout(format!("{name}, revision {revision}"), PATH),
         record: RecordView::new(record, in_force.contains(&revision)),
         message: outcome.map(|it| it.message.clone()).unwrap_or_default(),
         version: record.operator_version.clone(),

@@ -8,8 +8,8 @@ use axum::response::Response;
 use golden_images::overview::{Image, Pointer, Variant, explain, human_size};
 use machinery::time::{format_time, human_duration};
 
-use super::view::ImagesView;
-use super::{Level, PAGE, Page, level, percent, short, state_word};
+use super::view::{ImagesView, read};
+use super::{Level, PATH, Page, level, percent, short_digest, state_word};
 use crate::error::Problem;
 use crate::layout::Layout;
 use crate::permissions::Permission;
@@ -63,8 +63,8 @@ pub(super) async fn find(
     namespace: &str,
     name: &str,
 ) -> Result<(ImagesView, Image), Problem> {
-    let images_view = ImagesView::read(visitor.viewer()).await?;
-    let mut images = images_view.images();
+    let images_view = read(visitor.viewer()).await?;
+    let mut images = images_view.objects.images();
     let at = images
         .iter()
         .position(|image| image.namespace == namespace && image.name == name);
@@ -90,11 +90,11 @@ pub(super) async fn show(
         viewer.may(&create),
         viewer.may(&refresh)
     );
-    let explained = explain(&image, None, images_view.now);
+    let explained = explain(&image, None, images_view.objects.now);
     let pointer_state = explained.iter().filter(|it| it.data_source == image.name);
     let pointer_state = pointer_state.filter(|_| image.pointer.is_some());
     let variants = image.architectures.iter().map(|variant| {
-        let explained = explain(&image, Some(&variant.architecture), images_view.now);
+        let explained = explain(&image, Some(&variant.architecture), images_view.objects.now);
         let explained = explained
             .into_iter()
             .find(|it| it.data_source == variant.data_source);
@@ -106,7 +106,7 @@ pub(super) async fn show(
         view
     });
     Page::html(&ImagePage {
-        layout: visitor.layout(name.clone(), PAGE.path),
+        layout: visitor.layout(name.clone(), PATH),
         pointer_state: pointer_state
             .flat_map(|it| [vec![it.state.clone()], it.because.clone()].concat())
             .collect(),
@@ -125,7 +125,7 @@ impl VariantView {
         let mut facts = Vec::new();
         let mut fact = |title, value: Option<String>| facts.extend(value.map(|it| (title, it)));
         let ago = |at: &jiff::Timestamp| {
-            let age = human_duration(images_view.now.duration_since(*at));
+            let age = human_duration(images_view.objects.now.duration_since(*at));
             format!("{} ({age} ago)", format_time(*at))
         };
         fact("In use", variant.digest.clone());
@@ -149,7 +149,7 @@ impl VariantView {
         });
         let versions: Vec<Version> = versions
             .map(|entry| Version {
-                digest: short(&entry.digest),
+                digest: short_digest(&entry.digest),
                 whole: entry.digest.clone(),
                 since: entry.since.clone(),
                 volume: format!("{}/{}", entry.format, entry.name),
@@ -165,7 +165,7 @@ impl VariantView {
             level: level(variant),
             progress: percent(variant),
             is_default: variant.is_default,
-            pinned: variant.pinned.as_deref().map(short),
+            pinned: variant.pinned.as_deref().map(short_digest),
             because: Vec::new(),
             next: Vec::new(),
             has_cron: variant.cron.is_some(),

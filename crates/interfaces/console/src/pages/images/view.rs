@@ -6,14 +6,15 @@ use std::sync::Arc;
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
 use api::golden::GoldenImagePolicy;
 use api::ssp::GOLDEN_NAMESPACE;
+use cluster_view::images::ImageObjects;
+use cluster_view::policies;
 use futures::future::join_all;
 use golden_images::cdi::cron::Claim;
-use golden_images::overview::{Image, OverviewInputs, images};
-use golden_images::policy::Policy;
+use golden_images::policy::EffectivePolicy;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
 use crate::viewer::{Shown, Unavailable, Viewer};
 
@@ -26,70 +27,39 @@ impl Shown for GoldenImagePolicy {}
 
 /// All objects of images that the user may read.
 pub(super) struct ImagesView {
-    crons: Vec<DataImportCron>,
-    sources: Vec<DataSource>,
-    imports: Vec<DataVolume>,
-    claims: Vec<Claim>,
-    snapshots: Vec<VolumeSnapshot>,
-    policy: Policy,
+    pub(super) objects: ImageObjects,
     /// Invalid parts of the policy, and kinds that could not be read.
     pub(super) complaints: Vec<String>,
-    pub(super) now: Timestamp,
 }
 
-impl ImagesView {
-    pub(super) async fn read(viewer: &Viewer) -> Result<Self, Unavailable> {
-        let (crons, sources, policies) = tokio::join!(
-            viewer.all_or_in::<DataImportCron>(GOLDEN_NAMESPACE),
-            viewer.all_or_in::<DataSource>(GOLDEN_NAMESPACE),
-            viewer.all::<GoldenImagePolicy>(),
-        );
-        let (crons, sources) = (owned(crons?), owned(sources?));
-        let mut complaints = Vec::new();
-        let policies = readable(policies, &mut complaints);
-        let found = policies
-            .iter()
-            .find(|it| it.name_any() == api::golden::NAME);
-        let (policy, wrong) = Policy::read(&found.map(|it| it.spec.clone()).unwrap_or_default());
-        complaints.extend(
-            wrong
-                .into_iter()
-                .map(|wrong| format!("GoldenImagePolicy {}: {wrong}", api::golden::NAME)),
-        );
-        let namespaces = crons.iter().filter_map(ResourceExt::namespace);
-        let namespaces = namespaces.chain(sources.iter().filter_map(ResourceExt::namespace));
-        // PVCs of other namespaces do not belong to images, and may be many.
-        let namespaces: BTreeSet<String> = namespaces.collect();
-        let imports = in_all(viewer, &namespaces, &mut complaints).await;
-        let claims = in_all(viewer, &namespaces, &mut complaints).await;
-        let snapshots = in_all(viewer, &namespaces, &mut complaints).await;
-        Ok(Self {
-            crons,
-            sources,
-            imports: owned(imports),
-            claims: claims
-                .iter()
-                .map(|claim: &Arc<PersistentVolumeClaim>| Claim::from(&**claim))
-                .collect(),
-            snapshots: owned(snapshots),
-            policy,
-            complaints,
-            now: Timestamp::now(),
-        })
-    }
-
-    /// The objects as images.
-    pub(super) fn images(&self) -> Vec<Image> {
-        images(&OverviewInputs {
-            crons: &self.crons,
-            sources: &self.sources,
-            imports: &self.imports,
-            claims: &self.claims,
-            snapshots: &self.snapshots,
-            policy: &self.policy,
-            now: self.now,
-        })
-    }
+pub(super) async fn read(viewer: &Viewer) -> Result<ImagesView, Unavailable> {
+    let (crons, sources, policies) = tokio::join!(
+        viewer.all_or_in::<DataImportCron>(GOLDEN_NAMESPACE),
+        viewer.all_or_in::<DataSource>(GOLDEN_NAMESPACE),
+        viewer.all::<GoldenImagePolicy>(),
+    );
+    let mut complaints = Vec::new();
+    let found = readable(policies, &mut complaints);
+    let found = policies::find(found.iter().map(|it| &**it));
+    let mut objects = ImageObjects {
+        crons: owned(crons?),
+        sources: owned(sources?),
+        imports: Vec::new(),
+        claims: Vec::new(),
+        snapshots: Vec::new(),
+        policy: EffectivePolicy::new(found.cloned()),
+        now: Timestamp::now(),
+    };
+    complaints.extend(objects.policy.warnings());
+    let namespaces = objects.namespaces();
+    objects.imports = owned(in_all(viewer, &namespaces, &mut complaints).await);
+    let claims = in_all::<PersistentVolumeClaim>(viewer, &namespaces, &mut complaints).await;
+    objects.claims = claims.iter().map(|claim| Claim::from(&**claim)).collect();
+    objects.snapshots = owned(in_all(viewer, &namespaces, &mut complaints).await);
+    Ok(ImagesView {
+        objects,
+        complaints,
+    })
 }
 
 async fn in_all<K>(

@@ -24,7 +24,7 @@ use crate::error::Problem;
 use crate::layout::Layout;
 use crate::pages::Page;
 use crate::permissions::Permission;
-use crate::viewer::{Unavailable, Viewer};
+use crate::viewer::{Unavailable, Viewer, shown};
 use crate::visitor::{Fields, Visitor};
 
 /// Label of nodes that run virtual machines.
@@ -96,10 +96,7 @@ pub(super) async fn show(
     Query(chosen): Query<Chosen>,
 ) -> Result<Response, Problem> {
     let viewer = visitor.viewer();
-    let sources = viewer.all::<DataSource>().await;
-    if sources == Err(Unavailable::SignedOut) {
-        return Err(Unavailable::SignedOut.into());
-    }
+    let sources = shown(viewer.all::<DataSource>().await)?;
     let architectures = architectures(viewer, sources.as_deref().unwrap_or_default()).await;
     let architecture = chosen.arch.filter(|it| !it.is_empty());
     let images = sources.map(|sources| {
@@ -145,7 +142,7 @@ async fn architectures(
             .labels()
             .get(SCHEDULABLE)
             .is_some_and(|it| it == "true");
-        if let (true, Some(architecture)) = (runs, cpu_models::architecture_of(node)) {
+        if let (true, Some(architecture)) = (runs, api::node::architecture(node)) {
             let (count, generations) = found.entry(architecture).or_default();
             *count += 1;
             generations.extend(host_model_of(node));

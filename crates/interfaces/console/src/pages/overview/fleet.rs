@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cpu_models::names::{HOST_MODEL_LABEL, TRUE};
+use api::node;
+use cpu_models::host_model_of;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use placement::names::{ARCHITECTURE, OS, WINDOWS_BUILD};
+use placement::names::WINDOWS_BUILD;
 
 /// Beyond this, each square stands for several nodes.
 const MAX_SQUARES: usize = 400;
@@ -76,18 +77,17 @@ impl Picture {
         // By architecture, then operating system, then CPU model.
         let mut all: BTreeMap<String, BTreeMap<(String, String), Vec<Shown>>> = BTreeMap::new();
         for node in nodes {
-            let label = |name: &str| node.labels().get(name).map(String::as_str);
-            let architecture = label(ARCHITECTURE).unwrap_or("unknown").to_owned();
-            let system = label(OS).unwrap_or("unknown").to_owned();
-            let generation = match (host_model(node), label(WINDOWS_BUILD)) {
+            let architecture = node::architecture(node).unwrap_or("unknown").to_owned();
+            let system = node::os(node).unwrap_or("unknown").to_owned();
+            let generation = match (host_model_of(node), node::label(node, WINDOWS_BUILD)) {
                 (Some(model), _) => model.to_owned(),
                 (None, Some(build)) => format!("build {build}"),
                 (None, None) => String::new(),
             };
             let shown = Shown {
                 name: node.name_any(),
-                ready: is_ready(node),
-                cordoned: node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true),
+                ready: node::ready(node) == Some(true),
+                cordoned: node::is_cordoned(node),
             };
             let groups = all.entry(architecture);
             let group = groups.or_default().entry((system, generation));
@@ -154,22 +154,6 @@ impl Group {
     }
 }
 
-/// KubeVirt's host model of a node. Nodes have hundreds of labels, in order.
-fn host_model(node: &Node) -> Option<&str> {
-    let from = node.labels().range(HOST_MODEL_LABEL.to_owned()..);
-    let mut models =
-        from.map_while(|(key, value)| Some((key.strip_prefix(HOST_MODEL_LABEL)?, value)));
-    models
-        .find(|(_, value)| *value == TRUE)
-        .map(|(model, _)| model)
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
-}
-
 fn class(system: &str, nodes: &[Shown]) -> String {
     let system = if matches!(system, "linux" | "windows") {
         system
@@ -207,7 +191,7 @@ mod tests {
     use super::*;
 
     fn node(name: &str, architecture: &str, model: Option<&str>, ready: bool) -> Arc<Node> {
-        let mut labels = json!({ "kubernetes.io/arch": architecture, OS: "linux" });
+        let mut labels = json!({ "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux" });
         if let Some(model) = model {
             labels[format!("host-model-cpu.node.kubevirt.io/{model}")] = json!("true");
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use importer::knowledge;
+use cluster_view::placement::inspect_images;
 use machinery::time::human_duration;
 use oci::{Client, Keyring, Roots, Routes, Settings};
 use parking_lot::Mutex;
@@ -60,7 +60,7 @@ impl RegistryLookups {
         let routes = routes.fold(Routes::direct(), Routes::with_insecure);
         let client = Client::new(settings, routes);
         let keyring = Arc::new(Keyring::anonymous());
-        let looking = knowledge(images, &client, &keyring);
+        let looking = inspect_images(images, &client, &keyring);
         let Ok(known) = tokio::time::timeout(LOOKUP_TIMEOUT, looking).await else {
             return format!(
                 "Registries did not answer within {} seconds.",

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use kube::ResourceExt as _;
 use placement::names::{ARCHITECTURE, OS, VARIANT, WINDOWS_BUILD};
-use placement::{Cluster, PodSummary, RuntimeClass, Use, Used};
-use serde_json::{Map, Value, json};
+use placement::{Cluster, ImageConsumer, ImageUse, PodSummary, RuntimeClass};
+use serde_json::{Value, json};
 
 /// The images of a pod, in the order in which they are pulled.
 pub(super) fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
@@ -40,21 +40,21 @@ pub(super) fn surveyed(pod: &Pod) -> PodSummary {
     }
 }
 
-fn used(spec: &PodSpec) -> Vec<Used> {
-    type Named = fn(String) -> Use;
-    let one = |image: Option<&String>, policy: Option<&String>, by: Use| {
+fn used(spec: &PodSpec) -> Vec<ImageUse> {
+    type Named = fn(String) -> ImageConsumer;
+    let one = |image: Option<&String>, policy: Option<&String>, by: ImageConsumer| {
         let image = image.filter(|it| !it.is_empty())?.clone();
         let always = policy.is_some_and(|it| it == "Always");
-        Some(Used { image, by, always })
+        Some(ImageUse { image, by, always })
     };
     let container = |it: &Container, named: Named| {
         let policy = it.image_pull_policy.as_ref();
         one(it.image.as_ref(), policy, named(it.name.clone()))
     };
-    let mut all: Vec<Used> = Vec::new();
+    let mut all: Vec<ImageUse> = Vec::new();
     for volume in spec.volumes.iter().flatten() {
         if let Some(image) = &volume.image {
-            let by = Use::Volume(volume.name.clone());
+            let by = ImageConsumer::Volume(volume.name.clone());
             all.extend(one(
                 image.reference.as_ref(),
                 image.pull_policy.as_ref(),
@@ -63,11 +63,11 @@ fn used(spec: &PodSpec) -> Vec<Used> {
         }
     }
     let first = spec.init_containers.iter().flatten();
-    all.extend(first.filter_map(|it| container(it, Use::InitContainer)));
+    all.extend(first.filter_map(|it| container(it, ImageConsumer::InitContainer)));
     let then = spec.containers.iter();
-    all.extend(then.filter_map(|it| container(it, Use::Container)));
+    all.extend(then.filter_map(|it| container(it, ImageConsumer::Container)));
     for later in spec.ephemeral_containers.iter().flatten() {
-        let by = Use::EphemeralContainer(later.name.clone());
+        let by = ImageConsumer::EphemeralContainer(later.name.clone());
         let policy = later.image_pull_policy.as_ref();
         all.extend(one(later.image.as_ref(), policy, by));
     }
@@ -97,19 +97,7 @@ pub(super) fn cluster<'a>(
     }
     let nodes = nodes.into_iter().map(|node| {
         let all = node.labels();
-        let labels = named.iter().filter_map(|key| {
-            let value = all.get(key)?;
-            Some((key.clone(), Value::from(value.as_str())))
-        });
-        let status = node.status.as_ref();
-        placement::Node::read(&json!({
-            "metadata": { "name": node.name_any(), "labels": labels.collect::<Map<_, _>>() },
-            "spec": { "taints": node.spec.as_ref().and_then(|it| it.taints.as_ref()) },
-            "status": {
-                "nodeInfo": status.and_then(|it| it.node_info.as_ref()),
-                "runtimeHandlers": status.and_then(|it| it.runtime_handlers.as_ref()),
-            },
-        }))
+        placement::Node::with_labels(node, named.iter().filter_map(|key| all.get_key_value(key)))
     });
     nodes.collect()
 }

@@ -52,7 +52,7 @@ fn widest_model_is_newer_than_the_oldest_common_one() {
         .ruled_out
         .iter()
         .find(|refused| refused.model == "Opteron_G1");
-    assert_eq!(refused.unwrap().reason, RuledOut::Obsolete);
+    assert_eq!(refused.unwrap().reason, ModelRejection::Obsolete);
     let wide = policy(json!({ "bias": "Widest" }));
     let on_rome = decide(&index, &wide, &machine(json!({})), "rome0");
     assert_eq!(

@@ -3,7 +3,7 @@
 use api::cdi::DataVolume;
 
 use super::Draft;
-use crate::cdi::failure::{Failure, Reason, Trouble};
+use crate::cdi::failure::{Failure, Reason, RetryState};
 use crate::conditions;
 
 /// The state of an import.
@@ -14,7 +14,7 @@ pub(super) enum ImportState {
     /// It is in progress; the phase of the DataVolume.
     Running(String),
     /// It fails, with its retry state.
-    Failing(Failure, Option<Trouble>),
+    Failing(Failure, Option<RetryState>),
     /// The PVC is complete.
     Imported,
     /// The snapshot exists; whether it is ready to use.
@@ -46,7 +46,7 @@ impl Draft<'_> {
         if phase == "Succeeded" {
             return ImportState::Imported;
         }
-        let trouble = Trouble::read(&import.metadata);
+        let trouble = RetryState::read(&import.metadata);
         let running = status.and_then(|status| conditions::get(&status.conditions, "Running"));
         let message = running
             .and_then(|it| it.message.as_deref())

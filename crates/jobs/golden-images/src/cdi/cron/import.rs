@@ -14,11 +14,11 @@ use super::current::ImportState;
 use super::{
     Draft, Event, IMAGE_STREAM_REFERENCE, collect, inherited_labels, invalid_digest, use_time,
 };
-use crate::action::{Kind, Wanted, annotation, label, metadata_patch, named};
+use crate::action::{Kind, MetadataValues, annotation, label, metadata_patch, named};
 use crate::cdi::failure::{Failure, Reason};
 use crate::conditions::whole;
 use crate::history::{self, Entry};
-use crate::list::Listed;
+use crate::list::ArchitectureList;
 
 /// Advances the import as far as its state allows.
 pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
@@ -407,7 +407,7 @@ fn continue_import(draft: &mut Draft<'_>, current: &ImportStatus, state: &Import
 }
 
 /// The failure of the last poll, and the time of the next. A process that did not poll itself takes
-/// the message from the condition, so that a new leader does not change it.
+/// the message from an annotation, so that a new leader does not change it.
 fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Option<Timestamp>)> {
     if let Some(failure) = draft.facts.hindered {
         return Some((failure.clone(), None));
@@ -496,11 +496,11 @@ fn record_metadata(draft: &mut Draft<'_>, current: &ImportStatus) {
         (None, None) => return,
     };
     let own = inherited_labels(draft.facts.cron);
-    let own: Wanted<'_> = own
+    let own: MetadataValues<'_> = own
         .iter()
         .map(|(name, value)| (name.as_str(), Some(value.clone())))
         .collect();
-    let mut notes = Wanted::new();
+    let mut notes = MetadataValues::new();
     let mut missing = |name: &'static str, value: Option<String>| {
         if let Some(value) = value
             && annotation(meta, name).is_none()
@@ -537,7 +537,7 @@ fn wrong_architecture(draft: &Draft<'_>, name: &str) -> Option<Failure> {
         return None;
     }
     let wanted = draft.architecture()?;
-    let sniffed = Listed::parse(recorded_annotation(draft, name, names::SNIFFED)?);
+    let sniffed = ArchitectureList::parse(recorded_annotation(draft, name, names::SNIFFED)?);
     let mut all = sniffed.known.iter().chain(&sniffed.unknown);
     if all.clone().next().is_none() || all.any(|it| it == wanted) {
         return None;
@@ -601,11 +601,11 @@ fn point_data_source(draft: &mut Draft<'_>, current: &ImportStatus) {
     if label(&live.metadata, labels::DATA_IMPORT_CRON).is_none() {
         return;
     }
-    let own: Wanted<'_> = own
+    let own: MetadataValues<'_> = own
         .iter()
         .map(|(name, value)| (name.as_str(), Some(value.clone())))
         .collect();
-    let mut notes = Wanted::new();
+    let mut notes = MetadataValues::new();
     let moves = live.spec.source != to;
     if moves {
         let entries = history::with(history::read(live), entry, earlier);

@@ -73,7 +73,7 @@ fn failed(reason: Reason) -> State {
 fn import_passes_all_phases() {
     let mut fixture = ImportFixture::new();
     fixture.claim = Claim::Missing;
-    assert_eq!(fixture.settle().run, Run::MakeClaim);
+    assert_eq!(fixture.settle().run, ImporterAction::MakeClaim);
     fixture.claim = Claim::WaitsForConsumer;
     let decision = fixture.settle();
     assert_eq!(
@@ -84,7 +84,7 @@ fn import_passes_all_phases() {
     let decision = fixture.settle();
     assert_eq!(
         decision.run,
-        Run::Start {
+        ImporterAction::Start {
             attempt: 1,
             node: None
         }
@@ -101,7 +101,7 @@ fn import_passes_all_phases() {
         labels: BTreeMap::new(),
     };
     let decision = fixture.is(1, State::Succeeded(report.clone()));
-    assert_eq!(decision.run, Run::Remove);
+    assert_eq!(decision.run, ImporterAction::Remove);
     assert_eq!(decision.claim, Some(report));
     assert_eq!(decision.status.phase.as_deref(), Some("Succeeded"));
     assert_eq!(decision.status.progress.as_deref(), Some("100.0%"));
@@ -109,7 +109,7 @@ fn import_passes_all_phases() {
     assert_eq!(notes["medley.dev/content"], "sha256:c");
     assert_eq!(notes["medley.dev/sniffed-architectures"], "arm64");
     fixture.importer = None;
-    assert_eq!(fixture.settle().run, Run::Nothing);
+    assert_eq!(fixture.settle().run, ImporterAction::Nothing);
 }
 
 #[test]
@@ -121,15 +121,15 @@ fn failed_importer_is_retried_with_backoff() {
         let decision = fixture.settle();
         assert_eq!(
             decision.run,
-            Run::Start {
+            ImporterAction::Start {
                 attempt,
                 node: None
             }
         );
         let decision = fixture.is(attempt, failed(Reason::RegistryUnavailable));
-        assert_eq!(decision.run, Run::Remove);
+        assert_eq!(decision.run, ImporterAction::Remove);
         fixture.importer = None;
-        let Run::Wait(next) = fixture.settle().run else {
+        let ImporterAction::Wait(next) = fixture.settle().run else {
             panic!("no backoff");
         };
         assert_eq!(
@@ -150,14 +150,17 @@ fn node_pull_selects_architecture() {
     let mut fixture = ImportFixture::new();
     fixture.volume["spec"]["source"]["registry"]["pullMethod"] = json!("node");
     let node = Some("arm64".to_owned());
-    assert_eq!(fixture.settle().run, Run::Start { attempt: 1, node });
+    assert_eq!(
+        fixture.settle().run,
+        ImporterAction::Start { attempt: 1, node }
+    );
     fixture.is(1, State::Unschedulable("0/3 nodes".to_owned()));
     assert_eq!(fixture.running().0, "Unschedulable");
     fixture.nodes.clear();
     fixture.settle();
     assert_eq!(fixture.running().0, "NoMatchingNode");
     fixture.importer = None;
-    assert_eq!(fixture.settle().run, Run::Nothing);
+    assert_eq!(fixture.settle().run, ImporterAction::Nothing);
     assert_eq!(
         fixture.running(),
         (

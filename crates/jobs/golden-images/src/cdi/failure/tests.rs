@@ -58,9 +58,9 @@ fn failures_are_counted_in_annotations() {
     let mut trouble = None;
     let mut next = Vec::new();
     for _ in 0..3 {
-        let now = Trouble::after(trouble, Reason::RateLimited, at, &backoff);
+        let now = RetryState::after(trouble, Reason::RateLimited, at, &backoff);
         next.push(now.next.as_second());
-        let wanted = Trouble::annotations(Some(&now));
+        let wanted = RetryState::annotations(Some(&now));
         let meta = ObjectMeta {
             annotations: Some(
                 wanted
@@ -70,10 +70,10 @@ fn failures_are_counted_in_annotations() {
             ),
             ..ObjectMeta::default()
         };
-        assert_eq!(Trouble::read(&meta), Some(now));
+        assert_eq!(RetryState::read(&meta), Some(now));
         trouble = Some(now);
     }
     assert_eq!(next, [1030, 1060, 1100]);
-    assert!(Trouble::annotations(None).values().all(Option::is_none));
-    assert_eq!(Trouble::read(&ObjectMeta::default()), None);
+    assert!(RetryState::annotations(None).values().all(Option::is_none));
+    assert_eq!(RetryState::read(&ObjectMeta::default()), None);
 }

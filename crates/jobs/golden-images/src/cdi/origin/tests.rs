@@ -24,7 +24,7 @@ fn a_file_is_for_the_architecture_of_its_label() {
         "certConfigMap": "c", "extraHeaders": ["A: b"], "secretExtraHeaders": ["t"],
     } })));
     let expected = Origin {
-        question: Question {
+        question: PollQuery {
             namespace: "n".to_owned(),
             url: "https://example.com/a.qcow2".to_owned(),
             secret: Some("s".to_owned()),

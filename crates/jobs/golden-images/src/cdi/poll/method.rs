@@ -3,13 +3,13 @@
 use api::cdi::{DataImportCron, Named};
 use serde_json::Value;
 
-use super::Found;
+use super::PolledVersion;
 use crate::action::named;
 use crate::cdi::failure::{Failure, Reason};
 
 /// How the source of a DataImportCron is polled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum PollMethod {
     /// Over the network, from a registry or a web server.
     Server,
     /// Through a pod, by the container runtime of a node.
@@ -19,7 +19,7 @@ pub enum Way {
     /// From the uid of a PVC.
     Claim(Named),
     /// The source cannot be polled.
-    Nobody,
+    Unsupported,
 }
 
 /// A tag of an ImageStream.
@@ -32,49 +32,51 @@ pub struct Stream {
 }
 
 /// How the source of a DataImportCron is polled. Only PVCs can be in another namespace.
-pub fn way(cron: &DataImportCron) -> Way {
+pub fn way(cron: &DataImportCron) -> PollMethod {
     let home = cron.metadata.namespace.as_deref().unwrap_or_default();
     let Some(source) = &cron.spec.template.spec.source else {
-        return Way::Nobody;
+        return PollMethod::Unsupported;
     };
     if let Some(of) = &source.pvc {
         let namespace = Some(of.namespace.as_str()).filter(|it| !it.is_empty());
-        return Way::Claim(named(namespace.unwrap_or(home), &of.name));
+        return PollMethod::Claim(named(namespace.unwrap_or(home), &of.name));
     }
     if source.http.is_some() {
-        return Way::Server;
+        return PollMethod::Server;
     }
     let Some(registry) = &source.registry else {
-        return Way::Nobody;
+        return PollMethod::Unsupported;
     };
     if let Some(stream) = registry.image_stream.as_ref().filter(|it| !it.is_empty()) {
         let (name, tag) = match stream.split_once(':') {
             Some((name, tag)) => (name, Some(tag.to_owned())),
             None => (stream.as_str(), None),
         };
-        return Way::Stream(Stream {
+        return PollMethod::Stream(Stream {
             of: named(home, name),
             tag,
         });
     }
     if registry.pulled_by_node().is_some() {
-        Way::Node
+        PollMethod::Node
     } else {
-        Way::Server
+        PollMethod::Server
     }
 }
 
 /// The PVC in another namespace that a DataImportCron imports, which needs permission.
 pub fn elsewhere(cron: &DataImportCron) -> Option<Named> {
     match way(cron) {
-        Way::Claim(of) if Some(&of.namespace) != cron.metadata.namespace.as_ref() => Some(of),
+        PollMethod::Claim(of) if Some(&of.namespace) != cron.metadata.namespace.as_ref() => {
+            Some(of)
+        }
         _ => None,
     }
 }
 
 impl Stream {
     /// The newest image of the tag, with its pull reference.
-    pub fn found(&self, stream: Option<&Value>) -> Result<Found, Failure> {
+    pub fn found(&self, stream: Option<&Value>) -> Result<PolledVersion, Failure> {
         let Named { namespace, name } = &self.of;
         let missing = |what: &str| {
             let message = format!("ImageStream {namespace}/{name} {what}");
@@ -96,10 +98,10 @@ impl Stream {
         let (Some(digest), Some(reference)) = (text("image"), text("dockerImageReference")) else {
             return Err(missing(&format!("has no image under {}", tag["tag"])));
         };
-        Ok(Found {
+        Ok(PolledVersion {
             digest: digest.to_owned(),
             reference: Some(reference.to_owned()),
-            ..Found::default()
+            ..PolledVersion::default()
         })
     }
 
@@ -117,7 +119,7 @@ impl Stream {
 
 /// The version of a PVC: its uid, so that another PVC of the same name is another version, as in
 /// CDI.
-pub fn of_claim(of: &Named, uid: Option<&str>) -> Result<Found, Failure> {
+pub fn of_claim(of: &Named, uid: Option<&str>) -> Result<PolledVersion, Failure> {
     let Some(uid) = uid else {
         let message = format!(
             "PersistentVolumeClaim {}/{} not found",
@@ -125,9 +127,9 @@ pub fn of_claim(of: &Named, uid: Option<&str>) -> Result<Found, Failure> {
         );
         return Err(Failure::new(Reason::ImageNotFound, message));
     };
-    Ok(Found {
+    Ok(PolledVersion {
         digest: format!("uid:{uid}"),
-        ..Found::default()
+        ..PolledVersion::default()
     })
 }
 

@@ -76,21 +76,21 @@ fn crons_of_one_url_share_a_poll() {
 const HOUR: i64 = 3600;
 
 #[rstest]
-#[case::never_asked("0 */12 * * *", None, 5, 0, When::Now)]
-#[case::no_schedule("", None, 5, 0, When::Never)]
-#[case::nonsense("often", Some(0), 5, 0, When::Never)]
-#[case::later("0 */12 * * *", Some(0), 5, 0, When::At(at(12 * HOUR)))]
-#[case::spread("0 */12 * * *", Some(0), 5, 100, When::At(at(100)))]
-#[case::spread_again("0 */12 * * *", Some(100), 105, 100, When::At(at(12 * HOUR + 100)))]
-#[case::missed("0 */12 * * *", Some(0), 20 * HOUR, 0, When::Now)]
-#[case::elsewhere("TZ=Asia/Tokyo 0 */12 * * *", Some(0), 5, 0, When::At(at(3 * HOUR)))]
-#[case::often("* * * * *", Some(300), 301, 300, When::At(at(360)))]
+#[case::never_asked("0 */12 * * *", None, 5, 0, NextPoll::Now)]
+#[case::no_schedule("", None, 5, 0, NextPoll::Never)]
+#[case::nonsense("often", Some(0), 5, 0, NextPoll::Never)]
+#[case::later("0 */12 * * *", Some(0), 5, 0, NextPoll::At(at(12 * HOUR)))]
+#[case::spread("0 */12 * * *", Some(0), 5, 100, NextPoll::At(at(100)))]
+#[case::spread_again("0 */12 * * *", Some(100), 105, 100, NextPoll::At(at(12 * HOUR + 100)))]
+#[case::missed("0 */12 * * *", Some(0), 20 * HOUR, 0, NextPoll::Now)]
+#[case::elsewhere("TZ=Asia/Tokyo 0 */12 * * *", Some(0), 5, 0, NextPoll::At(at(3 * HOUR)))]
+#[case::often("* * * * *", Some(300), 301, 300, NextPoll::At(at(360)))]
 fn polls_follow_the_schedule(
     #[case] schedule: &str,
     #[case] last: Option<i64>,
     #[case] now: i64,
     #[case] delay: i64,
-    #[case] expected: When,
+    #[case] expected: NextPoll,
 ) {
     let delay = SignedDuration::from_secs(delay);
     assert_eq!(when(schedule, last.map(at), at(now), delay), expected);
@@ -98,10 +98,13 @@ fn polls_follow_the_schedule(
 
 #[test]
 fn earlier_poll_time_wins() {
-    assert_eq!(When::Never.or(When::At(at(5))), When::At(at(5)));
-    assert_eq!(When::At(at(7)).or(When::At(at(5))), When::At(at(5)));
-    assert_eq!(When::At(at(7)).or(When::Now), When::Now);
-    assert_eq!(When::Never.or(When::Never), When::Never);
+    assert_eq!(NextPoll::Never.or(NextPoll::At(at(5))), NextPoll::At(at(5)));
+    assert_eq!(
+        NextPoll::At(at(7)).or(NextPoll::At(at(5))),
+        NextPoll::At(at(5))
+    );
+    assert_eq!(NextPoll::At(at(7)).or(NextPoll::Now), NextPoll::Now);
+    assert_eq!(NextPoll::Never.or(NextPoll::Never), NextPoll::Never);
 }
 
 #[test]

@@ -58,19 +58,19 @@ fn container(id: &str, state: &Value) -> Value {
     }] })
 }
 
-fn failed(reason: Reason) -> Seen {
-    Seen::Answered(Err(Failure::new(reason, "")))
+fn failed(reason: Reason) -> PollerState {
+    PollerState::Answered(Err(Failure::new(reason, "")))
 }
 
-fn found(digest: &str) -> Seen {
-    Seen::Answered(Ok(Found {
+fn found(digest: &str) -> PollerState {
+    PollerState::Answered(Ok(PolledVersion {
         digest: digest.to_owned(),
-        ..Found::default()
+        ..PolledVersion::default()
     }))
 }
 
 #[rstest]
-#[case::new(json!({ "phase": "Pending" }), Seen::Waiting)]
+#[case::new(json!({ "phase": "Pending" }), PollerState::Waiting)]
 #[case::pulled(
     container("r.example:5000/fedora@sha256:1", &json!({ "running": {} })),
     found("sha256:1")
@@ -97,7 +97,7 @@ fn found(digest: &str) -> Seen {
     json!({ "phase": "Pending", "conditions": [
         { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1" },
     ] }),
-    Seen::Hindered(Failure::new(Reason::Unschedulable, ""))
+    PollerState::Hindered(Failure::new(Reason::Unschedulable, ""))
 )]
 #[case::no_program(
     json!({ "phase": "Pending", "initContainerStatuses": [{
@@ -107,10 +107,10 @@ fn found(digest: &str) -> Seen {
     failed(Reason::ImportFailed)
 )]
 #[case::evicted(json!({ "phase": "Failed", "reason": "Evicted" }), failed(Reason::ImportFailed))]
-fn poller_status_maps_to_result(#[case] status: Value, #[case] expected: Seen) {
+fn poller_status_maps_to_result(#[case] status: Value, #[case] expected: PollerState) {
     let state = match read(&made(&status)) {
-        Seen::Answered(Err(failure)) => failed(failure.reason),
-        Seen::Hindered(failure) => Seen::Hindered(Failure::new(failure.reason, "")),
+        PollerState::Answered(Err(failure)) => failed(failure.reason),
+        PollerState::Hindered(failure) => PollerState::Hindered(Failure::new(failure.reason, "")),
         other => other,
     };
     assert_eq!(state, expected);

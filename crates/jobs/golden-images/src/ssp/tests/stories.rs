@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::fixture::{HOME, SspFixture, template, vm_template};
 use crate::action::Kind;
-use crate::ssp::{Problem, Until};
+use crate::list::UnsupportedArchitectures;
+use crate::ssp::{PostponedUntil, Problem};
 
 fn fedora(list: &str) -> Value {
     template("fedora-image-cron", "fedora", Some(list))
@@ -62,7 +63,10 @@ fn switching_on_keeps_the_name_ready() {
         "the old one stays until the new one is ready"
     );
     let waiting = fixture.decide().waiting;
-    assert_eq!(waiting[0].until, Until::Ready("fedora-amd64".to_owned()));
+    assert_eq!(
+        waiting[0].until,
+        PostponedUntil::Ready("fedora-amd64".to_owned())
+    );
     fixture.import("fedora-image-cron-arm64");
     settle_ready(&mut fixture, "fedora");
     assert_eq!(fixture.source("fedora"), &volume("fedora-0123456789ab"));
@@ -319,10 +323,10 @@ fn second_template_of_data_source_is_ignored() {
         decision.problems,
         [
             Problem::NoName,
-            Problem::UnknownArchitectures {
+            Problem::UnknownArchitectures(UnsupportedArchitectures {
                 template: "a".to_owned(),
                 architectures: vec!["vax".to_owned()],
-            },
+            }),
             Problem::SameDataSource {
                 kept: "a".to_owned(),
                 ignored: "b".to_owned(),

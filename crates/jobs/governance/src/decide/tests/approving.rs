@@ -285,7 +285,7 @@ fn field_taken_after_planning_needs_consent() {
     );
     assert_eq!(world.written, ["first", "second"]);
     let outcome = world.records[0].outcome.clone().unwrap();
-    assert_eq!(outcome.result, crate::record::Ending::Superseded);
+    assert_eq!(outcome.result, crate::record::PlanResult::Superseded);
     assert!(
         outcome.message.contains("data.interval from argocd"),
         "{}",
@@ -337,7 +337,7 @@ fn rejection_stops_a_running_plan() {
     assert_eq!(world.status_and_reason("Approved").1, "Rejected");
     assert_eq!(world.written, ["first"]);
     let outcome = world.records[0].outcome.clone().unwrap();
-    assert_eq!(outcome.result, crate::record::Ending::Superseded);
+    assert_eq!(outcome.result, crate::record::PlanResult::Superseded);
     world.check_rest();
     approve(&mut world, |approval| approval.rejected = None);
     world.run();

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use api::advisor::{FIELD_MANAGER, TargetRef};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use machinery::apply::{FieldSet, PathElement};
 use serde_json::{Map, Value, json};
 
+use crate::exchange::{Request, Response};
 use crate::ownership::Conflict;
 use crate::snapshot::{GroupKind, Kind, Snapshot};
 
@@ -106,7 +108,7 @@ impl Cluster {
         snapshot
     }
 
-    /// `kubectl patch --type merge` by a manager; creates missing objects.
+    /// `kubectl patch --type merge` by a manager; creates missing objects. The owners of fields can be patched as well.
     pub(crate) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value, now: Timestamp) {
         let key = self.key(target);
         let stored = self.objects.entry(key).or_insert_with(|| Stored {
@@ -114,8 +116,13 @@ impl Cluster {
             owners: BTreeMap::new(),
             written: BTreeMap::new(),
         });
+        let mut patch = patch.clone();
+        let metadata = patch.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(entries) = metadata.and_then(|metadata| metadata.remove("managedFields")) {
+            stored.owners = owners(&entries);
+        }
         let before = leaves(&stored.value);
-        merge(&mut stored.value, patch);
+        merge(&mut stored.value, &patch);
         let after = leaves(&stored.value);
         stored.owners.retain(|path, _| after.contains_key(path));
         for (path, value) in after {
@@ -133,7 +140,7 @@ impl Cluster {
         self.objects.remove(&key);
     }
 
-    /// Server-side apply: the resulting object, or the conflicts.
+    /// Server-side apply in a dry run: the resulting object, or the conflicts.
     pub(crate) fn applied(
         &self,
         target: &TargetRef,
@@ -144,10 +151,60 @@ impl Cluster {
         Ok(self.try_apply(target, desired, force, now)?.read())
     }
 
-    /// Server-side apply with force.
-    pub(crate) fn force(&mut self, target: &TargetRef, desired: &Value, now: Timestamp) {
-        let stored = self.try_apply(target, desired, true, now).unwrap();
+    /// Server-side apply: the resulting object, or the conflicts.
+    pub(crate) fn apply(
+        &mut self,
+        target: &TargetRef,
+        desired: &Value,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Value, Vec<Conflict>> {
+        let stored = self.try_apply(target, desired, force, now)?;
+        let object = stored.read();
         self.objects.insert(self.key(target), stored);
+        Ok(object)
+    }
+
+    /// Answers a request about a target. There are no concurrent clients, so no request is outdated.
+    pub(crate) fn answer(
+        &mut self,
+        target: &TargetRef,
+        request: Request,
+        now: Timestamp,
+    ) -> Response {
+        match request {
+            Request::Read => {}
+            Request::Apply {
+                object,
+                force,
+                dry_run,
+            } => {
+                let applied = if dry_run {
+                    self.applied(target, &object, force, now)
+                } else {
+                    self.apply(target, &object, force, now)
+                };
+                return match applied {
+                    Ok(object) => Response::Object(Some(object)),
+                    Err(conflicts) => Response::Conflicts(conflicts),
+                };
+            }
+            Request::Merge {
+                manager,
+                patch,
+                dry_run,
+            } => {
+                let mut cluster = self.clone();
+                cluster.edit(target, &manager, &patch, now);
+                let patched = cluster.get(target);
+                if !dry_run {
+                    *self = cluster;
+                }
+                return Response::Object(patched);
+            }
+            Request::Delete { .. } => self.delete(target),
+        }
+        Response::Object(self.get(target))
     }
 
     fn try_apply(
@@ -226,6 +283,24 @@ impl Stored {
     }
 }
 
+/// The owners of each field.
+fn owners(entries: &Value) -> BTreeMap<Path, BTreeSet<String>> {
+    let mut owners: BTreeMap<Path, BTreeSet<String>> = BTreeMap::new();
+    for entry in entries.as_array().unwrap() {
+        let manager = entry["manager"].as_str().unwrap();
+        let fields = FieldSet::from_fields_v1(&entry["fieldsV1"]).unwrap();
+        for path in fields.iter() {
+            let name = |element: &PathElement| match element {
+                PathElement::Field(name) => name.to_string(),
+                other => panic!("{other} is part of a list, which has one owner here"),
+            };
+            let path = path.iter().map(name).collect();
+            owners.entry(path).or_default().insert(manager.to_owned());
+        }
+    }
+    owners
+}
+
 fn identity(target: &TargetRef) -> Value {
     let mut object = json!({
         "apiVersion": target.api_version, "kind": target.kind, "metadata": { "name": target.name },
@@ -262,7 +337,7 @@ fn leaves(object: &Value) -> BTreeMap<Path, Value> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         !matches!(
             path.as_slice(),
-            ["apiVersion" | "kind"] | ["metadata", "name" | "namespace"]
+            ["apiVersion" | "kind"] | ["metadata", "name" | "namespace" | "resourceVersion"]
         )
     });
     found

@@ -432,13 +432,13 @@ fn edit_conflict_pauses_until_spec_changes() {
 #[test]
 fn dropped_field_is_an_upgrade() {
     use crate::intent::Intents;
-    use crate::profile::{About, Prerequisite, Profile, Refusal, Uses};
+    use crate::profile::{KindUse, Prerequisite, Profile, ProfileInfo, Refusal};
     struct Less(super::profiles::Steps);
     impl Profile for Less {
-        fn about(&self) -> &About {
+        fn about(&self) -> &ProfileInfo {
             self.0.about()
         }
-        fn uses(&self) -> &[Uses] {
+        fn uses(&self) -> &[KindUse] {
             &[]
         }
         fn prerequisites(&self, options: &api::advisor::ProfileOptions) -> Vec<Prerequisite> {

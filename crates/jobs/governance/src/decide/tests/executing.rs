@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Simulation;
 use super::profiles::{config_map, machine_config};
-use crate::record::Ending;
+use crate::record::PlanResult;
 
 use ItemState::{Completed, Failed, InProgress, Pending};
 
@@ -20,7 +20,7 @@ fn begun(change: impl FnOnce(&mut Simulation)) -> Simulation {
     world
 }
 
-fn ending(world: &Simulation, revision: i64) -> Option<Ending> {
+fn ending(world: &Simulation, revision: i64) -> Option<PlanResult> {
     let mut records = world.records.iter();
     let record = records.find(|record| record.revision == revision)?;
     record.outcome.as_ref().map(|outcome| outcome.result)
@@ -72,7 +72,7 @@ fn timeout_fails_the_plan() {
         world.condition("Failed").message,
         format!("Item 'first' failed: {message}")
     );
-    assert_eq!(ending(&world, 1), Some(Ending::Failed));
+    assert_eq!(ending(&world, 1), Some(PlanResult::Failed));
     world.check_rest();
     // Nothing is retried without a request, even when the nodes are done at last.
     world.roll_out("worker", 10);
@@ -99,7 +99,7 @@ fn timeout_with_continue_completes_with_errors() {
     world.run();
     assert_eq!(world.phase(), Phase::CompletedWithErrors);
     assert_eq!(world.states(), [Failed, Completed, Completed]);
-    assert_eq!(ending(&world, 1), Some(Ending::CompletedWithErrors));
+    assert_eq!(ending(&world, 1), Some(PlanResult::CompletedWithErrors));
     // B9.
     assert_eq!(
         world.status_and_reason("Completed"),
@@ -119,13 +119,13 @@ fn timeout_with_continue_completes_with_errors() {
 }
 
 #[rstest]
-#[case::abort(FailurePolicy::Abort, Phase::Failed, [Completed, Failed, Pending], Ending::Failed)]
-#[case::go_on(FailurePolicy::Continue, Phase::CompletedWithErrors, [Completed, Failed, Completed], Ending::CompletedWithErrors)]
+#[case::abort(FailurePolicy::Abort, Phase::Failed, [Completed, Failed, Pending], PlanResult::Failed)]
+#[case::go_on(FailurePolicy::Continue, Phase::CompletedWithErrors, [Completed, Failed, Completed], PlanResult::CompletedWithErrors)]
 fn rejected_write_fails_the_item(
     #[case] policy: FailurePolicy,
     #[case] phase: Phase,
     #[case] states: [ItemState; 3],
-    #[case] end: Ending,
+    #[case] end: PlanResult,
 ) {
     let mut world = begun(|world| {
         world.spec(|spec| spec.failure_policy = policy);
@@ -201,7 +201,7 @@ fn target_changed_before_the_write_is_not_written(
     assert_eq!(world.condition("PlanStale").message, expected_message);
     assert_eq!(world.states(), [Completed, Pending, Pending]);
     assert_eq!(world.live(&config_map("second"), "/data"), patch["data"]);
-    assert_eq!(ending(&world, 1), Some(Ending::Failed));
+    assert_eq!(ending(&world, 1), Some(PlanResult::Failed));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn dry_run_stops_the_plan_before_the_next_item() {
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(world.written, ["first"]);
-    assert_eq!(ending(&world, 1), Some(Ending::Superseded));
+    assert_eq!(ending(&world, 1), Some(PlanResult::Superseded));
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
@@ -287,7 +287,7 @@ fn ignoring_stops_the_plan_at_once() {
     world.action(Action::Ignore);
     world.run();
     assert_eq!(world.phase(), Phase::Ignored);
-    assert_eq!(ending(&world, 1), Some(Ending::Superseded));
+    assert_eq!(ending(&world, 1), Some(PlanResult::Superseded));
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.written, ["first"]);
@@ -418,7 +418,7 @@ fn every_started_plan_is_in_the_history() {
     assert_eq!(world.status().revision, Some(3));
     for record in &world.records {
         let outcome = record.outcome.as_ref().unwrap();
-        assert_eq!(outcome.result, Ending::Completed);
+        assert_eq!(outcome.result, PlanResult::Completed);
         assert_eq!(
             outcome.message,
             "Configuration successfully applied and in sync"

@@ -309,7 +309,7 @@ fn missing_kind_is_detected_during_execution() {
     assert_eq!(world.phase(), Phase::PrerequisiteFailed);
     assert_eq!(world.written, ["first"]);
     let outcome = world.records[0].outcome.clone().unwrap();
-    assert_eq!(outcome.result, crate::record::Ending::Superseded);
+    assert_eq!(outcome.result, crate::record::PlanResult::Superseded);
     world.check_rest();
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::intent::{Intent, Intents};
 use crate::profile::kinds::{CONFIG_MAP, MACHINE_CONFIG, MACHINE_CONFIG_POOL};
-use crate::profile::{About, Prerequisite, Profile, Refusal, Uses};
+use crate::profile::{KindUse, Prerequisite, Profile, ProfileInfo, Refusal};
 use crate::snapshot::Snapshot;
 
 /// Three steps.
@@ -16,7 +16,7 @@ pub(crate) struct Steps {
     pub(crate) logic: i64,
 }
 
-const ABOUT: About = About {
+const ABOUT: ProfileInfo = ProfileInfo {
     name: "steps",
     description: "Three steps",
     category: "tests",
@@ -77,11 +77,11 @@ fn intent(name: &'static str, target: TargetRef, impact: Impact, part: &Value) -
 }
 
 impl Profile for Steps {
-    fn about(&self) -> &About {
+    fn about(&self) -> &ProfileInfo {
         &ABOUT
     }
 
-    fn uses(&self) -> &[Uses] {
+    fn uses(&self) -> &[KindUse] {
         &[]
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::profiles::{config_map, machine_config};
 use crate::decide::{Lock, lock};
-use crate::record::Ending;
+use crate::record::PlanResult;
 
 /// `third` existed before, with other values; `first` and `second` are ours.
 fn completed() -> Simulation {
@@ -75,7 +75,7 @@ fn rollback_restores_values_and_deletes_created_objects() {
     assert_eq!(world.records[1].rollback_to, Some(1));
     assert_eq!(
         world.records[1].outcome.as_ref().unwrap().result,
-        Ending::Completed
+        PlanResult::Completed
     );
     world.check_rest();
 }
@@ -159,7 +159,7 @@ fn rollback_stops_a_running_plan() {
     assert!(world.cluster.get(&machine_config("first")).is_none());
     assert_eq!(
         world.records[0].outcome.as_ref().unwrap().result,
-        Ending::Superseded
+        PlanResult::Superseded
     );
     world.check_rest();
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::advisor::{
     Action, FailurePolicy, Impact, Item, ItemState, Operation, Phase, ProfileOptions, TargetRef,
-    VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus, names,
+    VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,17 +18,18 @@ use super::cluster::Cluster;
 use super::profiles::Steps;
 use crate::approval::Policy;
 use crate::decide::{
-    Decision, DecisionInputs, Executed, Execution, Lock, NextStep, Notice, decide, drafted,
-    executed, lock, recorded, takeovers_without_consent,
+    Decision, DecisionInputs, Executed, Execution, ItemExecution, NextStep, Notice, decide,
+    drafted, executed, recorded,
 };
-use crate::plan::{self, Preview};
+use crate::exchange::{Next, Request, Response};
+use crate::plan::{self, DryRun, Preview};
 use crate::profile::Profile;
 use crate::profile::kinds::{
     CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
 };
 use crate::record::Record;
 use crate::recorder::Recorder;
-use crate::{ownership, profile, restore, values};
+use crate::{profile, values};
 
 /// More rounds than any plan takes: a run that needs more does not converge.
 const MAX_ROUNDS: usize = 64;
@@ -392,32 +393,16 @@ impl Simulation {
         if changed { self.effect() } else { Ok(()) }
     }
 
-    fn preview(&self, item: &Item) -> Preview {
-        let target = &item.target_ref;
-        let mut preview = Preview {
-            live: self.cluster.get(target),
-            ..Preview::default()
-        };
-        match (item.operation, &item.desired_state) {
-            (Operation::Apply, Some(desired)) => {
-                if let Err(conflicts) = self.cluster.applied(target, desired, false, self.now) {
-                    preview.conflicts = conflicts;
-                }
-                preview.result = self.cluster.applied(target, desired, true, self.now).ok();
+    fn preview(&mut self, item: &Item) -> Preview {
+        let (mut dry_run, mut request) = DryRun::start(item);
+        loop {
+            let response = self.cluster.answer(&item.target_ref, request, self.now);
+            match dry_run.next(response) {
+                Next::Send(next) => request = next,
+                Next::Finished(preview) => return preview,
+                Next::GiveUp(why) => panic!("{why}"),
             }
-            (Operation::Restore, _) => {
-                preview.result = preview.live.clone().map(|mut live| {
-                    let before = plan::wanted_values(item);
-                    let patch = restore::merge_patch(&live, &before, &item.managed_fields);
-                    super::cluster::merge(&mut live, &patch);
-                    crate::hash::remove_annotation(&mut live, names::GOVERNED_BY);
-                    crate::hash::remove_annotation(&mut live, names::APPLIED_PROFILE_HASH);
-                    live
-                });
-            }
-            _ => {}
         }
-        preview
     }
 
     fn carry_out(&mut self, execution: &Execution) -> Result<Executed, Killed> {
@@ -428,50 +413,35 @@ impl Simulation {
         }
         let live = self.cluster.get(target);
         let config = self.config.metadata.name.clone().unwrap();
-        match lock(item, live.as_ref(), &config, execution.bypass) {
-            Lock::Done => return Ok(Executed::Done),
-            Lock::Stale(why) => return Ok(Executed::Stale(why)),
-            Lock::Free => {}
-        }
-        self.check_order(execution);
-        self.check_lock(execution, live.as_ref());
-        if let Some(why) = self.refusals.get(&target.name) {
-            return Ok(Executed::Refused(why.clone()));
-        }
-        match (item.operation, live) {
-            (Operation::Apply, live) => {
-                let desired = item.desired_state.clone().unwrap();
-                if let Some(live) = &live
-                    && let Err(conflicts) = self.cluster.applied(target, &desired, false, self.now)
-                {
-                    let takeovers = ownership::takeovers(&conflicts, live, &desired, None);
-                    let takeovers_without_consent =
-                        takeovers_without_consent(execution, &takeovers);
-                    if !takeovers_without_consent.is_empty() {
-                        return Ok(Executed::WithoutConsent(takeovers_without_consent));
+        let (mut steps, mut request) = ItemExecution::start(execution, &config);
+        let mut wrote = false;
+        loop {
+            let writes = request != Request::Read;
+            let persists = writes
+                && !matches!(
+                    request,
+                    Request::Apply { dry_run: true, .. } | Request::Merge { dry_run: true, .. }
+                );
+            if writes && !wrote {
+                self.check_order(execution);
+                self.check_lock(execution, live.as_ref());
+            }
+            wrote |= writes;
+            let response = match self.refusals.get(&target.name) {
+                Some(why) if writes => Response::Rejected(why.clone()),
+                _ => self.cluster.answer(target, request, self.now),
+            };
+            match steps.next(response) {
+                Next::Send(next) => {
+                    request = next;
+                    if persists {
+                        self.effect()?;
                     }
                 }
-                self.cluster.force(target, &desired, self.now);
+                Next::Finished(Executed::Done) if wrote => break,
+                Next::Finished(result) => return Ok(result),
+                Next::GiveUp(why) => panic!("{why}"),
             }
-            (Operation::Delete, Some(live)) => {
-                if live["metadata"]["annotations"][names::GOVERNED_BY] != config.as_str() {
-                    return Ok(Executed::Stale(format!("{target} is not ours")));
-                }
-                self.cluster.delete(target);
-            }
-            (Operation::Restore, Some(live)) => {
-                let before = plan::wanted_values(item);
-                for path in &item.managed_fields {
-                    let path = std::slice::from_ref(path);
-                    let patch = restore::merge_patch(&live, &before, path);
-                    let owner = execution.owners.get(&path[0]);
-                    let owner = owner.map_or(plan::ROLLBACK_MANAGER, String::as_str);
-                    self.cluster.edit(target, owner, &patch, self.now);
-                }
-                let nothing = json!({});
-                self.cluster.force(target, &nothing, self.now);
-            }
-            (_, None) => return Ok(Executed::Done),
         }
         self.written.push(item.name.clone());
         let status = self.status();

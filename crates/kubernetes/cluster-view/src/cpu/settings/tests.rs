@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::settings::Sources as _;
 
 /// The settings derived from these objects.
 fn settings_of(objects: &[Value]) -> Settings {

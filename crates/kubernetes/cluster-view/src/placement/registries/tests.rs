@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use placement::Use;
+use placement::ImageConsumer;
 
 use super::*;
 
@@ -14,15 +14,15 @@ async fn loopback_registries_are_not_contacted() {
     let port = inner.local_addr().unwrap().port();
     let registries = Registries::default();
     for host in ["127.0.0.1", "localhost"] {
-        let used = Used {
+        let used = ImageUse {
             image: format!("{host}:{port}/x:1"),
-            by: Use::Container("app".to_owned()),
+            by: ImageConsumer::Container("app".to_owned()),
             always: true,
         };
         let keyring = Arc::new(Keyring::anonymous());
-        let failure = registries.look(&used, &keyring).await.unwrap_err();
+        let failure = registries.inspect(&used, &keyring).await.unwrap_err();
         // The failure is permanent: the pod does not wait for it.
-        assert!(!failure.known.passing, "{failure:?}");
+        assert!(!failure.known.transient, "{failure:?}");
         let message = failure.known.message;
         assert!(
             message.contains("is a loopback address") && message.contains("--allow-address"),

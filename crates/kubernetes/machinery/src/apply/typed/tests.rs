@@ -280,12 +280,3 @@ fn fields_are_extracted_with_their_keys() {
         None
     );
 }
-
-#[test]
-fn atomic_types_are_made_of_others() {
-    let tree = Type {
-        map: Some(MapType::default()),
-        ..Type::default()
-    };
-    assert!(tree.as_atomic().map.is_some_and(|map| map.atomic));
-}

@@ -6,9 +6,10 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 
 use super::{Typed, item};
-use crate::apply::path::{PathElement, number_text};
+use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListRelation, ListType, MapType, Scalar, TypeRef};
-use crate::json::go_quote;
+use crate::json::{go_dynamic_type, go_quote};
+use crate::patch::go_print;
 
 /// Deeper than any object the API accepts; stops hostile input from exhausting the stack.
 const MAX_DEPTH: usize = 256;
@@ -183,7 +184,10 @@ fn check_scalar(scalar: Scalar, value: &Value) -> Vec<TypedError> {
         return Vec::new();
     }
     error(match scalar {
-        Scalar::Numeric => format!("expected numeric (int or float), got {}", go_type(value)),
+        Scalar::Numeric => format!(
+            "expected numeric (int or float), got {}",
+            go_dynamic_type(value)
+        ),
         Scalar::String => {
             let mut text = String::from("expected string, got &value.valueUnstructured{Value:");
             go_syntax(value, &mut text);
@@ -229,58 +233,16 @@ fn atom_name(reference: &TypeRef) -> String {
     }
 }
 
-/// Go's `%T` of a decoded value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 /// Go's `%v` of the box that a decoded value is in.
 fn shown(value: &Value) -> String {
-    let mut text = String::from("&{");
-    go_value(value, &mut text);
-    text.push('}');
-    text
-}
-
-/// Go's `%v` of a decoded value.
-fn go_value(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(number) => out.push_str(&number_text(number)),
-        Value::String(text) => out.push_str(text),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                out.push_str(if i > 0 { " " } else { "" });
-                go_value(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push_str("map[");
-            for (i, (key, item)) in map.iter().enumerate() {
-                let _ = write!(out, "{}{key}:", if i > 0 { " " } else { "" });
-                go_value(item, out);
-            }
-            out.push(']');
-        }
-    }
+    format!("&{{{}}}", go_print(value))
 }
 
 /// Go's `%#v` of a decoded value.
 fn go_syntax(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("interface {}(nil)"),
-        Value::Bool(_) | Value::Number(_) => go_value(value, out),
+        Value::Bool(_) | Value::Number(_) => out.push_str(&go_print(value)),
         Value::String(text) => out.push_str(&go_quote(text)),
         Value::Array(items) => {
             out.push_str("[]interface {}{");

@@ -1,6 +1,6 @@
 //! Bounds for calls.
 
-use super::{Coster, EntrySize, Route, Size, Step};
+use super::{Coster, EntrySize, Route, Size, ValuePart};
 use crate::cel::ast::{Expr, Kind, Literal};
 use crate::cel::meter::tenths;
 use crate::cel::signatures::Overload;
@@ -142,8 +142,8 @@ impl<'d> Coster<'d> {
         size: Option<Size>,
     ) -> Option<Size> {
         let step = match overload.args.first() {
-            Some(Type::List(_)) => Step::Items,
-            Some(Type::Map(_)) => Step::Values,
+            Some(Type::List(_)) => ValuePart::Items,
+            Some(Type::Map(_)) => ValuePart::Values,
             _ => return size,
         };
         let operand = args.first()?;
@@ -162,7 +162,7 @@ impl<'d> Coster<'d> {
             None
         } else {
             // A copy, so that this route does not change others.
-            list.route.copy().then(Step::Items).size(self.root)
+            list.route.copy().then(ValuePart::Items).size(self.root)
         };
         Some((item, size.unwrap_or(Size::UNKNOWN)))
     }

@@ -1,7 +1,7 @@
 //! Bounds for macros: those of the folds that upstream expands them to.
 
 use super::calls::sort_cost;
-use super::{Coster, EntrySize, Local, Route, Size, Step, scalar_size};
+use super::{Coster, EntrySize, Local, Route, Size, ValuePart, scalar_size};
 use crate::cel::ast::{Expr, Macro, MacroKind};
 use crate::cel::types::Type;
 
@@ -23,13 +23,21 @@ impl<'d> Coster<'d> {
         };
         match &node.var2 {
             Some(second) => {
-                let step = if list { Step::Indices } else { Step::Keys };
+                let step = if list {
+                    ValuePart::Indices
+                } else {
+                    ValuePart::Keys
+                };
                 self.locals.push((&node.var, at(key, step)));
-                let step = if list { Step::Items } else { Step::Values };
+                let step = if list {
+                    ValuePart::Items
+                } else {
+                    ValuePart::Values
+                };
                 self.locals.push((second, at(value, step)));
             }
-            None if list => self.locals.push((&node.var, at(value, Step::Items))),
-            None => self.locals.push((&node.var, at(key, Step::Keys))),
+            None if list => self.locals.push((&node.var, at(value, ValuePart::Items))),
+            None => self.locals.push((&node.var, at(key, ValuePart::Keys))),
         }
     }
 

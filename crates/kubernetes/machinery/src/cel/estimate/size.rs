@@ -73,7 +73,7 @@ impl EntrySize {
 
 /// One step from a value to a part of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step<'d> {
+pub(super) enum ValuePart<'d> {
     /// A variable, or a field.
     Name(&'d str),
     Items,
@@ -89,22 +89,22 @@ pub(super) enum Step<'d> {
 /// Which rules fit the budget depends on that, hence the shared steps here.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Route<'d> {
-    steps: Rc<RefCell<Vec<Step<'d>>>>,
+    steps: Rc<RefCell<Vec<ValuePart<'d>>>>,
     len: usize,
 }
 
 impl<'d> Route<'d> {
     /// The route to a variable.
     pub(super) fn variable(name: &'d str) -> Self {
-        Self::default().then(Step::Name(name))
+        Self::default().then(ValuePart::Name(name))
     }
 
     /// One step further.
-    pub(super) fn then(&self, step: Step<'d>) -> Self {
+    pub(super) fn then(&self, step: ValuePart<'d>) -> Self {
         let len = self.len + 1;
         // The capacity of such slices doubles, so that of a power of two is used up.
         if self.len == 0 || self.len.is_power_of_two() {
-            let mut steps: Vec<Step<'d>> =
+            let mut steps: Vec<ValuePart<'d>> =
                 self.steps.borrow().iter().take(self.len).copied().collect();
             steps.push(step);
             return Self {
@@ -135,13 +135,13 @@ impl<'d> Route<'d> {
         let mut rest = steps.iter().take(self.len).skip(1);
         while let Some(step) = rest.next() {
             at = match (step, &at.shape) {
-                (Step::Items | Step::Values, Shape::List(list)) => &list.items,
-                (Step::Items | Step::Values, Shape::Map(values)) => values,
+                (ValuePart::Items | ValuePart::Values, Shape::List(list)) => &list.items,
+                (ValuePart::Items | ValuePart::Values, Shape::Map(values)) => values,
                 // Keys have no bound of their own.
-                (Step::Keys, Shape::Map(_)) => {
+                (ValuePart::Keys, Shape::Map(_)) => {
                     return rest.next().is_none().then_some(Size::up_to(0));
                 }
-                (Step::Name(name), Shape::Object(object)) => &object.fields.get(*name)?.decl,
+                (ValuePart::Name(name), Shape::Object(object)) => &object.fields.get(*name)?.decl,
                 _ => return None,
             };
         }

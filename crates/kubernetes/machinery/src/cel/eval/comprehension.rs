@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Evaluator, insert};
-use crate::cel::ast::{Macro, MacroKind};
+use crate::cel::ast::{Expr, Macro, MacroKind};
 use crate::cel::functions;
 use crate::cel::meter::{Fail, Meter};
 use crate::cel::value::{Map, OwnedMap, Val};
@@ -41,26 +41,20 @@ impl<'a> Range<'a> {
         let at = self.at;
         self.at += 1;
         match &self.source {
-            Val::List(list) => {
-                let item = match list.get(at)? {
-                    Ok(item) => item,
-                    Err(fail) => return Some(Err(fail)),
-                };
-                Some(Ok(if self.two {
+            Val::List(list) => Some(list.get(at)?.map(|item| {
+                if self.two {
                     (Val::Int(i64::try_from(at).unwrap_or(i64::MAX)), Some(item))
                 } else {
                     (item, None)
-                }))
-            }
+                }
+            })),
             Val::Map(map) => {
                 let key = self.keys.get(at)?.clone();
                 if !self.two {
                     return Some(Ok((key, None)));
                 }
-                Some(match map.find(&key) {
-                    Ok(value) => Ok((key, Some(value.unwrap_or(Val::Null)))),
-                    Err(fail) => Err(fail),
-                })
+                let value = map.find(&key);
+                Some(value.map(|value| (key, Some(value.unwrap_or(Val::Null)))))
             }
             _ => None,
         }
@@ -79,7 +73,6 @@ impl<'a> Evaluator<'a> {
             MacroKind::All => self.quantifier(node, range, true),
             MacroKind::Exists => self.quantifier(node, range, false),
             MacroKind::ExistsOne => self.exists_one(node, range),
-            MacroKind::Filter => self.filter(node, range),
             MacroKind::TransformMap | MacroKind::TransformMapEntry => self.collect_map(node, range),
             MacroKind::SortBy => self.sort_by(node, range),
             _ => self.collect_list(node, range),
@@ -138,139 +131,120 @@ impl<'a> Evaluator<'a> {
             }
         }
         self.meter.charge(1)?;
-        match error {
-            Some(fail) => Err(fail),
-            None => Ok(Val::Bool(decided != all)),
-        }
+        error.map_or(Ok(Val::Bool(decided != all)), Err)
     }
 
-    /// Binds the variables of a round and evaluates a condition.
-    fn holds(&mut self, condition: &'a crate::cel::ast::Expr) -> Result<bool, Fail> {
+    fn holds(&mut self, condition: &'a Expr) -> Result<bool, Fail> {
         match self.eval(condition)? {
             Val::Bool(b) => Ok(b),
             _ => Err(Fail::no_overload()),
         }
     }
 
-    fn exists_one(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
+    /// Runs `each` with the first variable's value in every round that the filter lets pass.
+    fn rounds(
+        &mut self,
+        node: &'a Macro,
+        mut range: Range<'a>,
+        mut each: impl FnMut(&mut Self, Val<'a>) -> Result<(), Fail>,
+    ) -> Result<(), Fail> {
         let scope = self.variables.len();
-        let mut count = 0_usize;
         while let Some(round) = range.next() {
             self.tick()?;
-            self.bind(node, round?);
-            if self.holds(&node.body)? {
-                // `@result + 1`
-                self.meter.charge(2)?;
-                count += 1;
+            let values = round?;
+            let first = values.0.clone();
+            self.bind(node, values);
+            let wanted = match &node.filter {
+                Some(filter) => self.holds(filter)?,
+                None => true,
+            };
+            if wanted {
+                each(self, first)?;
             }
             self.variables.truncate(scope);
         }
+        Ok(())
+    }
+
+    fn exists_one(&mut self, node: &'a Macro, range: Range<'a>) -> Result<Val<'a>, Fail> {
+        let mut count = 0_usize;
+        self.rounds(node, range, |ev, _| {
+            if ev.holds(&node.body)? {
+                // `@result + 1`
+                ev.meter.charge(2)?;
+                count += 1;
+            }
+            Ok(())
+        })?;
         // `@result == 1`
         self.meter.charge(2)?;
         Ok(Val::Bool(count == 1))
     }
 
-    fn filter(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
-        let scope = self.variables.len();
+    /// `filter`, `map` and `transformList`.
+    fn collect_list(&mut self, node: &'a Macro, range: Range<'a>) -> Result<Val<'a>, Fail> {
         let mut items = Vec::new();
-        while let Some(round) = range.next() {
-            self.tick()?;
-            let values = round?;
-            let item = values.0.clone();
-            self.bind(node, values);
-            if self.holds(&node.body)? {
+        self.rounds(node, range, |ev, first| {
+            let (item, cost) = if node.kind == MacroKind::Filter {
+                if !ev.holds(&node.body)? {
+                    return Ok(());
+                }
                 // `@result + [x]`
-                self.meter.charge(13)?;
-                self.meter.burn(4)?;
-                items.push(item);
-            }
-            self.variables.truncate(scope);
-        }
-        self.meter.charge(1)?;
-        Ok(Val::list(items))
-    }
-
-    fn collect_list(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
-        let scope = self.variables.len();
-        let mut items = Vec::new();
-        while let Some(round) = range.next() {
-            self.tick()?;
-            self.bind(node, round?);
-            let wanted = match &node.filter {
-                Some(filter) => self.holds(filter)?,
-                None => true,
-            };
-            if wanted {
-                let item = self.eval(&node.body)?;
+                (first, 13)
+            } else {
                 // `@result + [body]`
-                self.meter.charge(12)?;
-                self.meter.burn(4)?;
-                items.push(item);
-            }
-            self.variables.truncate(scope);
-        }
+                (ev.eval(&node.body)?, 12)
+            };
+            ev.meter.charge(cost)?;
+            ev.meter.burn(4)?;
+            items.push(item);
+            Ok(())
+        })?;
         self.meter.charge(1)?;
         Ok(Val::list(items))
     }
 
-    fn collect_map(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
-        let scope = self.variables.len();
+    fn collect_map(&mut self, node: &'a Macro, range: Range<'a>) -> Result<Val<'a>, Fail> {
         let mut map = OwnedMap::new();
-        while let Some(round) = range.next() {
-            self.tick()?;
-            let values = round?;
-            let key = values.0.clone();
-            self.bind(node, values);
-            let wanted = match &node.filter {
-                Some(filter) => self.holds(filter)?,
-                None => true,
+        self.rounds(node, range, |ev, key| {
+            let body = ev.eval(&node.body)?;
+            ev.meter.burn(8)?;
+            if node.kind == MacroKind::TransformMap {
+                // `cel.@mapInsert(@result, key, body)`
+                ev.meter.charge(3)?;
+                return insert_new(&mut map, key, body);
+            }
+            // `cel.@mapInsert(@result, body)`
+            ev.meter.charge(2)?;
+            let Val::Map(entries) = body else {
+                return Err(Fail::no_overload());
             };
-            if wanted {
-                let body = self.eval(&node.body)?;
-                self.meter.burn(8)?;
-                if node.kind == MacroKind::TransformMap {
-                    // `cel.@mapInsert(@result, key, body)`
-                    self.meter.charge(3)?;
-                    insert_new(&mut map, key, body)?;
-                } else {
-                    // `cel.@mapInsert(@result, body)`
-                    self.meter.charge(2)?;
-                    let Val::Map(entries) = body else {
-                        return Err(Fail::no_overload());
-                    };
-                    self.meter.burn(entries.len() * 8)?;
-                    for key in entries.keys() {
-                        if let Some(value) = entries.find(&key)? {
-                            insert_new(&mut map, key, value)?;
-                        }
-                    }
+            ev.meter.burn(entries.len() * 8)?;
+            for key in entries.keys() {
+                if let Some(value) = entries.find(&key)? {
+                    insert_new(&mut map, key, value)?;
                 }
             }
-            self.variables.truncate(scope);
-        }
+            Ok(())
+        })?;
         self.meter.charge(1)?;
         Ok(Val::Map(Map::Owned(Arc::new(map))))
     }
 
-    fn sort_by(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
-        let scope = self.variables.len();
+    fn sort_by(&mut self, node: &'a Macro, range: Range<'a>) -> Result<Val<'a>, Fail> {
         let Val::List(_) = range.source else {
             return Err(Fail::no_overload());
         };
         let mut pairs: Vec<(Val<'a>, Val<'a>)> = Vec::new();
         // The input is bound to a variable that is used twice.
         self.meter.charge(3)?;
-        while let Some(round) = range.next() {
-            self.tick()?;
-            let values = round?;
-            let item = values.0.clone();
-            self.bind(node, values);
-            let key = self.eval(&node.body)?;
-            self.meter.charge(12)?;
-            self.meter.burn(8)?;
+        self.rounds(node, range, |ev, item| {
+            let key = ev.eval(&node.body)?;
+            ev.meter.charge(12)?;
+            ev.meter.burn(8)?;
             pairs.push((key, item));
-            self.variables.truncate(scope);
-        }
+            Ok(())
+        })?;
         let keys: Vec<Val<'a>> = pairs.iter().map(|(key, _)| key.clone()).collect();
         functions::charge_self_compare(&keys, &mut self.meter)?;
         functions::check_sortable(&keys)?;

@@ -10,6 +10,7 @@ use crate::cel::time::{
     zoned,
 };
 use crate::cel::value::Val;
+use crate::json::go_float;
 
 /// `int(x)` and the other conversions.
 pub(super) fn call<'a>(name: &str, value: &Val<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
@@ -135,26 +136,7 @@ fn to_string<'a>(value: &Val<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
 
 /// Go's `%g`.
 pub(super) fn format_double(d: f64) -> String {
-    if d.is_nan() {
-        return "NaN".to_owned();
-    }
-    if d.is_infinite() {
-        return if d > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    if d == 0.0 {
-        return if d.is_sign_negative() { "-0" } else { "0" }.to_owned();
-    }
-    let scientific = format!("{d:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    // With the shortest digits the switch is at a million.
-    if (-4..6).contains(&exponent) {
-        return format!("{d}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+    go_float(d, 6)
 }
 
 /// `getFullYear()` and similar accessors of timestamps, some also of durations.

@@ -83,13 +83,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
         [Val::Semver(version), rest @ ..] => semver_call(name, version, rest),
         [Val::Format(format), Val::Str(text)] if name == "validate" => {
             meter.burn(text.len().saturating_mul(4))?;
-            let found = format.validate(text);
-            if found.is_empty() {
-                return Ok(Val::Optional(None));
-            }
-            Ok(Val::some(Val::list(
-                found.into_iter().map(Val::string).collect(),
-            )))
+            let found: Vec<Val<'a>> = format.validate(text).into_iter().map(Val::string).collect();
+            Ok(Val::optional((!found.is_empty()).then(|| Val::list(found))))
         }
         _ => Err(Fail::no_overload()),
     }
@@ -126,9 +121,7 @@ fn parse<'a>(name: &str, text: &str, normalize: bool) -> Result<Val<'a>, Fail> {
             Val::Semver(Arc::new(version))
         }
         "isSemver" => Val::Bool(versions::parse(text, normalize).is_ok()),
-        "format.named" => {
-            Format::named(text).map_or(Val::Optional(None), |f| Val::some(Val::Format(f)))
-        }
+        "format.named" => Val::optional(Format::named(text).map(Val::Format)),
         _ => return Err(Fail::no_overload()),
     })
 }

@@ -18,28 +18,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
         ("sum", [Val::List(list)]) => sum(list, meter),
         ("min", [Val::List(list)]) => extreme(list, name, Ordering::Greater),
         ("max", [Val::List(list)]) => extreme(list, name, Ordering::Less),
-        ("indexOf", [Val::List(list), item]) => {
-            for (at, other) in list.iter().enumerate() {
-                if equal(&other?, item, meter)? {
-                    return Ok(index(at));
-                }
-            }
-            Ok(Val::Int(-1))
-        }
-        ("lastIndexOf", [Val::List(list), item]) => {
-            for (at, other) in list
-                .iter()
-                .enumerate()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .rev()
-            {
-                if equal(&other?, item, meter)? {
-                    return Ok(index(at));
-                }
-            }
-            Ok(Val::Int(-1))
-        }
+        ("indexOf", [Val::List(list), item]) => find(list, item, 0..list.len(), meter),
+        ("lastIndexOf", [Val::List(list), item]) => find(list, item, (0..list.len()).rev(), meter),
         ("slice", [Val::List(list), Val::Int(start), Val::Int(end)]) => {
             slice(list, *start, *end, meter)
         }
@@ -79,14 +59,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
             }
             Ok(Val::list(kept))
         }
-        ("first", [Val::List(list)]) => Ok(list
-            .get(0)
-            .transpose()?
-            .map_or(Val::Optional(None), Val::some)),
-        ("last", [Val::List(list)]) => {
-            let last = list.len().checked_sub(1).and_then(|at| list.get(at));
-            Ok(last.transpose()?.map_or(Val::Optional(None), Val::some))
-        }
+        ("first", [Val::List(list)]) => Ok(Val::optional(list.iter().next().transpose()?)),
+        ("last", [Val::List(list)]) => Ok(Val::optional(list.iter().next_back().transpose()?)),
         ("sets.contains", [Val::List(a), Val::List(b)]) => Ok(Val::Bool(includes(a, b, meter)?)),
         ("sets.equivalent", [Val::List(a), Val::List(b)]) => {
             Ok(Val::Bool(includes(a, b, meter)? && includes(b, a, meter)?))
@@ -115,8 +89,21 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
     }
 }
 
-fn index<'a>(at: usize) -> Val<'a> {
-    Val::Int(i64::try_from(at).unwrap_or(i64::MAX))
+/// The position of the first equal item in the given order, else -1.
+fn find<'a>(
+    list: &List<'a>,
+    item: &Val<'a>,
+    order: impl Iterator<Item = usize>,
+    meter: &mut Meter,
+) -> Result<Val<'a>, Fail> {
+    for at in order {
+        if let Some(other) = list.get(at)
+            && equal(&other?, item, meter)?
+        {
+            return Ok(Val::Int(i64::try_from(at).unwrap_or(i64::MAX)));
+        }
+    }
+    Ok(Val::Int(-1))
 }
 
 /// A copy of the items, paid for.

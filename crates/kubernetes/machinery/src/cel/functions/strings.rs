@@ -28,7 +28,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
         ("lastIndexOf", [Val::Str(s), Val::Str(t), Val::Int(from)]) => last_index_of(s, t, *from),
         ("lowerAscii", [Val::Str(s)]) => Ok(Val::string(s.to_ascii_lowercase())),
         ("upperAscii", [Val::Str(s)]) => Ok(Val::string(s.to_ascii_uppercase())),
-        ("trim", [Val::Str(s)]) => Ok(Val::string(trim(s))),
+        ("trim", [Val::Str(s)]) => Ok(Val::string(s.trim())),
         ("replace", [Val::Str(s), Val::Str(old), Val::Str(new)]) => replace(s, old, new, -1, meter),
         ("replace", [Val::Str(s), Val::Str(old), Val::Str(new), Val::Int(n)]) => {
             replace(s, old, new, *n, meter)
@@ -106,11 +106,6 @@ fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Result<Val<'a>, Fail>
         .unwrap_or(text.len());
     let found = text[..end].rfind(part).filter(|at| *at <= latest);
     Ok(position(text, found))
-}
-
-/// Go's `TrimSpace`: Unicode white space.
-fn trim(text: &str) -> &str {
-    text.trim()
 }
 
 fn replace<'a>(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::schema::{ListType, Schema};
+use crate::schema::{Schema, field_schema, unchanged};
 
 /// A value and what it was, with their schema.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ impl<'v> Ratchet<'v> {
                 parent: None,
             };
         }
-        let schema = child_schema(current.schema, name);
+        let schema = field_schema(current.schema, name);
         let pair = old
             .zip(schema)
             .map(|(old, schema)| Pair { new, old, schema });
@@ -81,13 +81,6 @@ impl<'v> Ratchet<'v> {
     }
 }
 
-fn child_schema<'v>(schema: &'v Schema, name: &str) -> Option<&'v Schema> {
-    schema
-        .properties
-        .get(name)
-        .or(schema.additional_properties.as_deref())
-}
-
 /// Comparisons made so far, so that many failing items do not compare their list again and again.
 #[derive(Debug, Default)]
 pub(super) struct Equality {
@@ -103,96 +96,8 @@ impl Equality {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let equal = same(pair);
+        let equal = unchanged(pair.schema, pair.new, pair.old);
         self.known.insert(key, equal);
         equal
     }
-}
-
-/// Deep equality in which items of lists of type map are found by their keys. Fields without a
-/// schema count as changed.
-fn same(pair: Pair<'_>) -> bool {
-    match (pair.new, pair.old) {
-        (Value::Array(new), Value::Array(old)) => {
-            if new.len() != old.len() {
-                return false;
-            }
-            let Some(items) = pair.schema.items.as_deref() else {
-                return new == old;
-            };
-            if pair.schema.list_type != Some(ListType::Map) {
-                return new == old;
-            }
-            let keyed = KeyedItems::new(pair.schema, old);
-            new.iter().all(|item| {
-                keyed.find(item).is_some_and(|old| {
-                    same(Pair {
-                        new: item,
-                        old,
-                        schema: items,
-                    })
-                })
-            })
-        }
-        (Value::Object(new), Value::Object(old)) => {
-            new.len() == old.len()
-                && new.iter().all(|(name, value)| {
-                    let schema = child_schema(pair.schema, name);
-                    old.get(name).zip(schema).is_some_and(|(old, schema)| {
-                        same(Pair {
-                            new: value,
-                            old,
-                            schema,
-                        })
-                    })
-                })
-        }
-        (new, old) => new == old,
-    }
-}
-
-/// Items of a list of type map by their keys; empty for all other lists.
-pub(super) struct KeyedItems<'v> {
-    keys: &'v [String],
-    items: BTreeMap<String, &'v Value>,
-}
-
-impl<'v> KeyedItems<'v> {
-    /// Of the old items of a list.
-    pub(super) fn new(schema: &'v Schema, items: &'v [Value]) -> Self {
-        let keys: &[String] = if schema.list_type == Some(ListType::Map) {
-            &schema.list_map_keys
-        } else {
-            &[]
-        };
-        let mut found = BTreeMap::new();
-        for item in items {
-            if let Some(key) = key_of(item, keys) {
-                // The first of several wins.
-                found.entry(key).or_insert(item);
-            }
-        }
-        Self { keys, items: found }
-    }
-
-    /// The old item with the keys of a new one.
-    pub(super) fn find(&self, item: &Value) -> Option<&'v Value> {
-        self.items.get(&key_of(item, self.keys)?).copied()
-    }
-}
-
-/// The keys as one text; `None` without keys, or if one is absent or no scalar.
-fn key_of(item: &Value, keys: &[String]) -> Option<String> {
-    if keys.is_empty() {
-        return None;
-    }
-    let mut text = String::new();
-    for key in keys {
-        match item.get(key)? {
-            Value::Null | Value::Array(_) | Value::Object(_) => return None,
-            scalar => text.push_str(&scalar.to_string()),
-        }
-        text.push('\u{0}');
-    }
-    Some(text)
 }

@@ -127,17 +127,3 @@ fn every_kind_of_mistake_has_its_text() {
         );
     }
 }
-
-#[test]
-fn syntax_errors_are_worded_by_the_grammar() {
-    let found = message("self.n ==");
-    assert!(
-        found.contains("Syntax error: mismatched input '<EOF>' expecting"),
-        "{found}"
-    );
-    let found = message("self.n @ 1");
-    assert!(
-        found.contains("Syntax error: token recognition error at: '@'"),
-        "{found}"
-    );
-}

@@ -16,7 +16,7 @@ use crate::schema::Schema;
 fn costs(schema: &Schema, value: &Value, source: &str) -> (u64, u64) {
     let decl = Arc::new(Decl::of(schema, false, "selfType").expect("visible"));
     let variables = [("self".to_owned(), Type::of(&decl))];
-    let program = Program::compile(source, &variables, false).expect(source);
+    let program = Program::compile(source, &variables).expect(source);
     let seen = view(value, &decl).expect("valid");
     let (result, meter) = program.eval(vec![("self", seen)], Meter::new(PER_CALL));
     result.expect(source);

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::merge::{DIRECTIVE, go_type, merge_objects, no_merge_key, unknown_directive};
+use super::merge::{DIRECTIVE, merge_objects, no_merge_key, unknown_directive};
 use super::order::{Order, normalize, partition};
 use super::{PatchStrategy, StrategicField, StrategicType, list_field};
+use crate::json::go_dynamic_type;
 use crate::patch::{PatchError, go_print};
 
 /// Whether the items of a list are objects.
@@ -93,7 +94,7 @@ pub(super) fn items_of(original: &[Value], patch: &[Value]) -> Result<Items, Pat
         }
         _ => {}
     }
-    if items.any(|item| go_type(item) != go_type(first)) {
+    if items.any(|item| go_dynamic_type(item) != go_dynamic_type(first)) {
         let lists = Value::Array(vec![original.into(), patch.into()]);
         return Err(PatchError::Internal(format!(
             "list element types are not identical: {}",

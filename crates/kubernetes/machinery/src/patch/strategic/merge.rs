@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::lists::merge_lists;
 use super::order::merge_ordered_lists;
 use super::{PatchStrategy, StrategicType, must_be_object, object_field};
+use crate::json::go_dynamic_type;
 use crate::patch::{PatchError, go_print};
 
 pub(super) type Object = Map<String, Value>;
@@ -146,7 +147,7 @@ pub(super) fn unknown_directive(patch: &Object) -> PatchError {
         Some(Value::String(text)) => text.clone(),
         // Go's `%s` of a value that is not a string names the type.
         Some(Value::Null) | None => "%!s(<nil>)".to_owned(),
-        Some(other) => format!("%!s({}={})", go_type(other), go_print(other)),
+        Some(other) => format!("%!s({}={})", go_dynamic_type(other), go_print(other)),
     };
     PatchError::Internal(format!(
         "unknown patch type: {directive} in map: {}",
@@ -167,22 +168,9 @@ pub(super) fn wrong_type(expected: &str, found: &Value) -> PatchError {
     let found = if found.is_null() {
         "%!s(<nil>)"
     } else {
-        go_type(found)
+        go_dynamic_type(found)
     };
     PatchError::Internal(format!("expected a {expected}, but received a {found}"))
-}
-
-/// The Go type decoded JSON has.
-pub(super) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 fn print_object(object: &Object) -> String {

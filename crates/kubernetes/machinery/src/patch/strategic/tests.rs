@@ -39,14 +39,14 @@ impl StrategicType for Type {
     fn field(&self, name: &str) -> Option<StrategicField<'_>> {
         let Tag(_, is, strategy, key) = self.1.iter().find(|tag| tag.0 == name)?;
         let scalar = || Leaf(TypeKind::Other("string"));
-        let field = match is {
+        let mut field = match is {
             Is::Scalar => StrategicField::single(scalar()),
             Is::Map => StrategicField::single(Leaf(TypeKind::Map)),
             Is::One(ty) => StrategicField::single(*ty),
             Is::List(ty) => StrategicField::list(*ty),
             Is::Scalars => StrategicField::list(scalar()),
         };
-        let field = field.with_strategy(PatchStrategy::from_tag(strategy));
+        field.strategy = PatchStrategy::from_tag(strategy);
         Some(if key.is_empty() {
             field
         } else {

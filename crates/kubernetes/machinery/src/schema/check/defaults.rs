@@ -7,11 +7,11 @@ use super::super::embedded::{check_embedded, coerce};
 use super::super::prune::prune;
 use super::super::types::Schema;
 use super::Checks;
-use crate::field::{FieldError, Path, aggregate};
+use crate::field::{ErrorList, FieldError, Path, aggregate};
 
 /// One step from the resource a node belongs to towards the node.
 #[derive(Clone)]
-enum Step {
+enum SchemaSegment {
     Field(String),
     Item,
 }
@@ -55,7 +55,7 @@ impl Walk<'_> {
         schema: &Schema,
         path: &Path,
         resource: Resource<'_>,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<SchemaSegment>,
         in_meta: bool,
     ) {
         let is_resource = schema.embedded_resource || (resource.whole && steps.is_empty());
@@ -82,14 +82,14 @@ impl Walk<'_> {
             self.errors.extend(found);
         }
         if let Some(items) = schema.items.as_deref() {
-            steps.push(Step::Item);
+            steps.push(SchemaSegment::Item);
             self.node(items, &path.child("items"), resource, steps, in_meta);
             steps.pop();
         }
         for (name, property) in &schema.properties {
             let meta = is_resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
             let at = path.child("properties").key(name);
-            steps.push(Step::Field(name.clone()));
+            steps.push(SchemaSegment::Field(name.clone()));
             self.node(property, &at, resource, steps, in_meta || meta);
             steps.pop();
         }
@@ -102,14 +102,14 @@ impl Walk<'_> {
         default: &Value,
         path: &Path,
         resource: Resource<'_>,
-        steps: &[Step],
+        steps: &[SchemaSegment],
     ) -> Vec<FieldError> {
         let mut object = steps
             .iter()
             .rev()
             .fold(default.clone(), |inner, step| match step {
-                Step::Field(name) => json!({ name: inner }),
-                Step::Item => json!([inner]),
+                SchemaSegment::Field(name) => json!({ name: inner }),
+                SchemaSegment::Item => json!([inner]),
             });
         if let Some(map) = object.as_object_mut() {
             map.entry("kind").or_insert_with(|| "Validation".into());
@@ -149,7 +149,7 @@ impl Walk<'_> {
         prune(&mut pruned, schema, is_resource);
         if pruned != *default {
             let detail = "must not have unknown fields";
-            errors.push(FieldError::invalid(path, default.clone(), detail));
+            errors.invalid(path, default.clone(), detail);
         }
         let mut coerced = default.clone();
         if let Err(error) = coerce(&mut coerced, schema, path, is_resource, false) {

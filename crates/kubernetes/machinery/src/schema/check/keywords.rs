@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::field_path::resolve;
+use super::super::field_path::valid_field_path;
 use super::super::node::{Additional, Node};
-use super::super::types::Schema;
+use super::super::parse;
+use super::super::types::{Schema, ValidationRule};
 use super::go_text;
-use crate::field::{ErrorKind, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = [
@@ -50,13 +51,13 @@ fn walk(
     if node.flag("uniqueItems") {
         let detail =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(FieldError::forbidden(&path.child("uniqueItems"), detail));
+        errors.forbidden(&path.child("uniqueItems"), detail);
     }
     if let Some(additional) = node.additional() {
         let at = path.child("additionalProperties");
         if node.has_entries("properties") && !matches!(additional, Additional::Allowed(true)) {
             let detail = "additionalProperties and properties are mutual exclusive";
-            errors.push(FieldError::forbidden(&at, detail));
+            errors.forbidden(&at, detail);
         }
         let mut below = context;
         if context.in_meta {
@@ -82,14 +83,8 @@ fn walk(
             }
         }
         let at = path.child("properties").key(name);
-        walk(
-            property,
-            schema.and_then(|s| s.properties.get(name)),
-            &at,
-            below,
-            false,
-            errors,
-        );
+        let parsed = schema.and_then(|s| s.properties.get(name));
+        walk(property, parsed, &at, below, false, errors);
     }
     if let Some(not) = node.child("not") {
         let parsed = schema.and_then(|s| s.not.as_deref());
@@ -102,61 +97,40 @@ fn walk(
     ] {
         for (i, child) in node.children(key).enumerate() {
             let parsed = parsed.and_then(|all| all.get(i));
-            walk(
-                child,
-                parsed,
-                &path.child(key).index(i),
-                context,
-                false,
-                errors,
-            );
+            let at = path.child(key).index(i);
+            walk(child, parsed, &at, context, false, errors);
         }
     }
     for (name, child) in node.named("definitions") {
-        walk(
-            child,
-            None,
-            &path.child("definitions").key(name),
-            context,
-            false,
-            errors,
-        );
+        let at = path.child("definitions").key(name);
+        walk(child, None, &at, context, false, errors);
     }
     if let Some(items) = node.items() {
         let parsed = schema.and_then(|s| s.items.as_deref());
         walk(items, parsed, &path.child("items"), context, false, errors);
     }
     for (i, items) in node.children("items").enumerate() {
-        walk(
-            items,
-            None,
-            &path.child("items").index(i),
-            context,
-            false,
-            errors,
-        );
+        let at = path.child("items").index(i);
+        walk(items, None, &at, context, false, errors);
     }
     for (name, child) in node.named("dependencies") {
-        walk(
-            child,
-            None,
-            &path.child("dependencies").key(name),
-            context,
-            false,
-            errors,
-        );
+        let at = path.child("dependencies").key(name);
+        walk(child, None, &at, context, false, errors);
     }
     if node.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         let at = path.child("x-kubernetes-preserve-unknown-fields");
-        errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
+        errors.invalid(&at, false, "must be true or undefined");
     }
     map_type(node, path, errors);
     list_type(node, path, errors);
     list_map_keys(node, path, errors);
     list_map_items(node, path, errors);
-    for (i, rule) in node.children("x-kubernetes-validations").enumerate() {
+    for (i, rule) in node.list("x-kubernetes-validations").iter().enumerate() {
         let at = path.child("x-kubernetes-validations").index(i);
-        self::rule(rule, schema, &at, errors);
+        let reason = rule.get("reason").and_then(Value::as_str);
+        if let Ok(rule) = parse::rule(rule) {
+            check_rule_form(&rule, reason, schema, &at, errors);
+        }
     }
 }
 
@@ -164,17 +138,13 @@ fn walk(
 fn standard(node: Node<'_>, path: &Path, context: Context, errors: &mut Vec<FieldError>) {
     let type_name = node.text("type");
     if !type_name.is_empty() && !TYPES.contains(&type_name) {
-        errors.push(FieldError::not_supported(
-            &path.child("type"),
-            type_name,
-            TYPES,
-        ));
+        errors.not_supported(&path.child("type"), type_name, TYPES);
     }
-    let mut forbid = |key: &str, detail: String| {
-        errors.push(FieldError::forbidden(&path.child(key), detail));
+    let mut forbid = |key: &str, detail: &str| {
+        errors.forbidden(&path.child(key), detail);
     };
     if let (Some(reason), Some(_)) = (context.no_default, node.get("default")) {
-        forbid("default", format!("must not be set {reason}"));
+        forbid("default", &format!("must not be set {reason}"));
     }
     for (set, key) in [
         (!node.text("id").is_empty(), "id"),
@@ -185,26 +155,21 @@ fn standard(node: Node<'_>, path: &Path, context: Context, errors: &mut Vec<Fiel
         (node.get("$ref").is_some(), "$ref"),
     ] {
         if set {
-            forbid(key, format!("{key} is not supported"));
+            forbid(key, &format!("{key} is not supported"));
         }
     }
     if type_name == "null" {
         forbid(
             "type",
-            "type cannot be set to null, use nullable as an alternative".to_owned(),
+            "type cannot be set to null, use nullable as an alternative",
         );
     }
     if !node.list("items").is_empty() {
-        forbid(
-            "items",
-            "items must be a schema object and not an array".to_owned(),
-        );
+        forbid("items", "items must be a schema object and not an array");
     }
-    if context.in_meta && node.flag("x-kubernetes-embedded-resource") {
-        forbid(
-            "x-kubernetes-embedded-resource",
-            "must not be used inside of resource meta".to_owned(),
-        );
+    let embedded = "x-kubernetes-embedded-resource";
+    if context.in_meta && node.flag(embedded) {
+        forbid(embedded, "must not be used inside of resource meta");
     }
 }
 
@@ -226,7 +191,7 @@ fn map_type(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     let accepted = ["atomic", "granular"];
     if !accepted.contains(&map_type) {
         let at = path.child("x-kubernetes-map-type");
-        errors.push(FieldError::not_supported(&at, map_type, accepted));
+        errors.not_supported(&at, map_type, accepted);
     }
 }
 
@@ -248,13 +213,13 @@ fn list_type(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
         };
         if !key.is_empty() {
             let at = path.child("items").child(key);
-            errors.push(FieldError::invalid(&at, shown(), detail));
+            errors.invalid(&at, shown(), detail);
         }
     }
     let accepted = ["atomic", "set", "map"];
     if !accepted.contains(&list_type) {
         let at = path.child("x-kubernetes-list-type");
-        errors.push(FieldError::not_supported(&at, list_type, accepted));
+        errors.not_supported(&at, list_type, accepted);
     }
 }
 
@@ -266,9 +231,9 @@ fn list_map_keys(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
         let at = path.child("x-kubernetes-list-type");
         let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
         match list_type {
-            None => errors.push(FieldError::required(&at, detail)),
+            None => errors.required(&at, detail),
             Some("map") => {}
-            Some(other) => errors.push(FieldError::invalid(&at, other, detail)),
+            Some(other) => errors.invalid(&at, other, detail),
         }
     }
     if list_type != Some("map") {
@@ -276,7 +241,7 @@ fn list_map_keys(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     }
     if keys.is_empty() {
         let detail = "must not be empty if x-kubernetes-list-type is map";
-        errors.push(FieldError::required(&at_keys, detail));
+        errors.required(&at_keys, detail);
     }
     let at_items = path.child("items");
     let Some(items) = node.items() else {
@@ -296,11 +261,7 @@ fn list_map_keys(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     };
     if items.text("type") != "object" {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
-        errors.push(FieldError::invalid(
-            &at_items.child("type"),
-            items.text("type"),
-            detail,
-        ));
+        errors.invalid(&at_items.child("type"), items.text("type"), detail);
         return;
     }
     for (i, key) in keys.iter().enumerate() {
@@ -309,17 +270,17 @@ fn list_map_keys(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
                 let at = at_items.child("properties").key(key).child("type");
                 let detail =
                     "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.push(FieldError::invalid(&at, items.text("type"), detail));
+                errors.invalid(&at, items.text("type"), detail);
             }
             Some(_) => {}
             None => {
                 let detail = "entries must all be names of item properties";
-                errors.push(FieldError::invalid(&at_keys, json!(keys), detail));
+                errors.invalid(&at_keys, json!(keys), detail);
             }
         }
         if keys.iter().take(i).any(|earlier| earlier == key) {
             let detail = "must not contain duplicate entries";
-            errors.push(FieldError::invalid(&at_keys, json!(keys), detail));
+            errors.invalid(&at_keys, json!(keys), detail);
         }
     }
 }
@@ -333,7 +294,7 @@ fn list_map_items(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     let at = path.child("items");
     if items.flag("nullable") {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        errors.push(FieldError::forbidden(&at.child("nullable"), detail));
+        errors.forbidden(&at.child("nullable"), detail);
     }
     if list_type == "set" {
         return;
@@ -347,78 +308,58 @@ fn list_map_items(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
         if !required.contains(&key) && property.get("default").is_none() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or \
                           be a required property";
-            errors.push(FieldError::required(&at.child("default"), detail));
+            errors.required(&at.child("default"), detail);
         }
         if property.flag("nullable") {
             let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.push(FieldError::forbidden(&at.child("nullable"), detail));
+            errors.forbidden(&at.child("nullable"), detail);
         }
     }
 }
 
-/// The form of a rule; whether its expressions compile is for the rules' own check.
-fn rule(rule: Node<'_>, schema: Option<&Schema>, path: &Path, errors: &mut Vec<FieldError>) {
+/// The form of a rule; whether its expressions compile is for the rules' own check. `reason` is absent
+/// rather than empty if there is none.
+pub(crate) fn check_rule_form(
+    rule: &ValidationRule,
+    reason: Option<&str>,
+    schema: Option<&Schema>,
+    path: &Path,
+    errors: &mut Vec<FieldError>,
+) {
     let breaks = |text: &str| text.contains(['\n', '\r']);
-    let (source, message) = (rule.text("rule"), rule.text("message"));
+    let (source, message) = (rule.rule.trim(), rule.message.trim());
     let at_message = path.child("message");
-    if source.trim().is_empty() {
-        errors.push(FieldError::required(
-            &path.child("rule"),
-            "rule is not specified",
-        ));
-    } else if !message.is_empty() && message.trim().is_empty() {
-        errors.push(FieldError::invalid(
-            &at_message,
-            message,
-            "must be non-empty if specified",
-        ));
-    } else if breaks(message.trim()) {
-        errors.push(FieldError::invalid(
-            &at_message,
-            message,
-            "must not contain line breaks",
-        ));
-    } else if breaks(source.trim()) && message.trim().is_empty() {
+    if source.is_empty() {
+        errors.required(&path.child("rule"), "rule is not specified");
+    } else if !rule.message.is_empty() && message.is_empty() {
+        let detail = "must be non-empty if specified";
+        errors.invalid(&at_message, rule.message.as_str(), detail);
+    } else if breaks(message) {
+        let detail = "must not contain line breaks";
+        errors.invalid(&at_message, rule.message.as_str(), detail);
+    } else if breaks(source) && message.is_empty() {
         let detail = "message must be specified if rule contains line breaks";
-        errors.push(FieldError::required(&at_message, detail));
+        errors.required(&at_message, detail);
     }
-    let expression = rule.text("messageExpression");
-    if !expression.is_empty() && expression.trim().is_empty() {
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
         let detail = "messageExpression must be non-empty if specified";
-        errors.push(FieldError::required(
-            &path.child("messageExpression"),
-            detail,
-        ));
+        errors.required(&path.child("messageExpression"), detail);
     }
-    if let Some(reason) = rule.get("reason").and_then(Value::as_str)
-        && !REASONS.contains(&reason)
-    {
-        errors.push(FieldError::not_supported(
-            &path.child("reason"),
-            reason,
-            REASONS,
-        ));
+    if let Some(reason) = reason.filter(|reason| !REASONS.contains(reason)) {
+        errors.not_supported(&path.child("reason"), reason, REASONS);
     }
-    let field_path = rule.text("fieldPath");
+    let field_path = rule.field_path.as_str();
     if field_path.is_empty() {
         return;
     }
     let at = path.child("fieldPath");
     if field_path.trim().is_empty() {
-        errors.push(FieldError::invalid(
-            &at,
-            field_path,
-            "must be non-empty if specified",
-        ));
+        errors.invalid(&at, field_path, "must be non-empty if specified");
     }
     if breaks(field_path) {
-        errors.push(FieldError::invalid(
-            &at,
-            field_path,
-            "must not contain line breaks",
-        ));
+        errors.invalid(&at, field_path, "must not contain line breaks");
     }
-    if schema.is_some_and(|schema| resolve(field_path, schema, true).is_err()) {
-        errors.push(FieldError::invalid(&at, field_path, "must be a valid path"));
+    if schema.is_some_and(|schema| valid_field_path(field_path, schema).is_err()) {
+        errors.invalid(&at, field_path, "must be a valid path");
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of structural schemas: every node has a type, and logic only restricts what is declared
 //! outside of it.
 
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 
 use super::super::node::{Additional, Node};
 use super::super::regexp;
@@ -65,10 +65,7 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
     match node.items() {
         Some(items) => invariants(items, Level::Item, &path.child("items"), errors),
         None if type_name == "array" => {
-            errors.push(FieldError::required(
-                &path.child("items"),
-                "must be specified",
-            ));
+            errors.required(&path.child("items"), "must be specified");
         }
         None => {}
     }
@@ -81,10 +78,7 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
         );
     }
     if node.additional().is_some() && level == Level::Root {
-        errors.push(FieldError::forbidden(
-            &at_additional,
-            "must not be used at the root",
-        ));
+        errors.forbidden(&at_additional, "must not be used at the root");
     }
     if let Some(schema) = node.additional_schema() {
         invariants(schema, Level::Field, &at_additional, errors);
@@ -99,7 +93,7 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
     ] {
         if int_or_string && set {
             let detail = "must be false if x-kubernetes-int-or-string is true";
-            errors.push(FieldError::invalid(&path.child(name), true, detail));
+            errors.invalid(&path.child(name), true, detail);
         }
     }
     let skip_any_of = is_int_or_string(node);
@@ -120,54 +114,39 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
             Level::Item => "for specified array items",
             Level::Field => "for specified object fields",
         };
-        errors.push(FieldError::required(
-            &at_type,
-            format!("must not be empty {whose}"),
-        ));
+        errors.required(&at_type, format!("must not be empty {whose}"));
     }
     if embedded && node.additional().is_some() {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
-        errors.push(FieldError::forbidden(&at_additional, detail));
+        errors.forbidden(&at_additional, detail);
     }
     if level == Level::Root && !type_name.is_empty() && type_name != "object" {
-        errors.push(FieldError::invalid(
-            &at_type,
-            type_name,
-            "must be object at the root",
-        ));
+        errors.invalid(&at_type, type_name, "must be object at the root");
     }
     for name in ["kind", "apiVersion"] {
         if let Some(property) = node.property(name).filter(|_| resource)
             && property.text("type") != "string"
         {
             let at = path.child("properties").key(name).child("type");
-            errors.push(FieldError::invalid(
-                &at,
-                property.text("type"),
-                "must be string",
-            ));
+            errors.invalid(&at, property.text("type"), "must be string");
         }
     }
     if let Some(metadata) = node.property("metadata") {
         let at = path.child("properties").key("metadata");
         if resource && metadata.text("type") != "object" {
             let at = at.child("type");
-            errors.push(FieldError::invalid(
-                &at,
-                metadata.text("type"),
-                "must be object",
-            ));
+            errors.invalid(&at, metadata.text("type"), "must be object");
         }
         if level == Level::Root && !only_names(metadata) {
             let detail = "must not specify anything other than name and generateName, but metadata is \
                           implicitly specified";
-            errors.push(FieldError::forbidden(&at, detail));
+            errors.forbidden(&at, detail);
         }
     }
     if embedded && !preserve && !node.has_entries("properties") {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                       x-kubernetes-preserve-unknown-fields";
-        errors.push(FieldError::required(&path.child("properties"), detail));
+        errors.required(&path.child("properties"), detail);
     }
 }
 
@@ -219,7 +198,7 @@ fn values(
         && let Err(error) = regexp::compile(pattern)
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
-        errors.push(FieldError::invalid(&path.child("pattern"), pattern, detail));
+        errors.invalid(&path.child("pattern"), pattern, detail);
     }
 }
 
@@ -281,15 +260,12 @@ fn nested(node: Node<'_>, skip_any_of: bool, path: &Path, errors: &mut Vec<Field
         ),
     ] {
         if forbidden {
-            errors.push(FieldError::forbidden(&path.child(key), detail));
+            errors.forbidden(&path.child(key), detail);
         }
     }
     if node.property("metadata").is_some() {
         let at = path.child("properties").key("metadata");
-        errors.push(FieldError::forbidden(
-            &at,
-            "must not be specified in a nested context",
-        ));
+        errors.forbidden(&at, "must not be specified in a nested context");
     }
 }
 
@@ -320,7 +296,7 @@ fn complete_nested(
 ) {
     let Some(node) = schema else {
         let detail = format!("because it is defined in {values_at}");
-        errors.push(FieldError::required(at, detail));
+        errors.required(at, detail);
         return;
     };
     complete(values, schema, at, values_at, errors);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{dns1035_label, dns1123_subdomain, one_of};
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 use crate::schema::node::Node;
 
 /// Everything wrong with `spec.conversion`.
@@ -16,7 +16,7 @@ pub(super) fn check(spec: Node<'_>, preserve_unknown: bool, path: &Path) -> Vec<
     let mut errors = Vec::new();
     if preserve_unknown && strategy != "None" {
         let detail = "must be None if spec.preserveUnknownFields is true";
-        errors.push(FieldError::invalid(&at_strategy, strategy, detail));
+        errors.invalid(&at_strategy, strategy, detail);
     }
     errors.extend(one_of(&at_strategy, strategy, ["None", "Webhook"]));
     let webhook = conversion.child("webhook");
@@ -31,7 +31,7 @@ pub(super) fn check(spec: Node<'_>, preserve_unknown: bool, path: &Path) -> Vec<
         match client {
             None => {
                 let detail = "required when strategy is set to Webhook";
-                errors.push(FieldError::required(&at_client, detail));
+                errors.required(&at_client, detail);
             }
             Some(client) => errors.extend(client_config(client, &at_client)),
         }
@@ -39,10 +39,10 @@ pub(super) fn check(spec: Node<'_>, preserve_unknown: bool, path: &Path) -> Vec<
     } else {
         let detail = "should not be set when strategy is not set to Webhook";
         if client.is_some() {
-            errors.push(FieldError::forbidden(&at_client, detail));
+            errors.forbidden(&at_client, detail);
         }
         if !reviews.is_empty() {
-            errors.push(FieldError::forbidden(&at_reviews, detail));
+            errors.forbidden(&at_reviews, detail);
         }
     }
     errors
@@ -85,33 +85,21 @@ fn webhook_url(url: &str, path: &Path) -> Vec<FieldError> {
         .map_or((None, authority), |(u, h)| (Some(u), h));
     if !scheme.eq_ignore_ascii_case("https") {
         let detail = format!("'https' is the only allowed URL scheme{FORM}");
-        errors.push(FieldError::invalid(
-            path,
-            scheme.to_ascii_lowercase(),
-            detail,
-        ));
+        errors.invalid(path, scheme.to_ascii_lowercase(), detail);
     }
     if host.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            "",
-            format!("host must be specified{FORM}"),
-        ));
+        errors.invalid(path, "", format!("host must be specified{FORM}"));
     }
     if let Some(user) = user {
         let detail = "user information is not permitted in the URL";
-        errors.push(FieldError::invalid(path, user, detail));
+        errors.invalid(path, user, detail);
     }
     if !fragment.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            fragment,
-            "fragments are not permitted in the URL",
-        ));
+        errors.invalid(path, fragment, "fragments are not permitted in the URL");
     }
     if !query.is_empty() {
         let detail = "query parameters are not permitted in the URL";
-        errors.push(FieldError::invalid(path, query, detail));
+        errors.invalid(path, query, detail);
     }
     errors
 }
@@ -121,7 +109,7 @@ fn webhook_service(service: Node<'_>, path: &Path) -> Vec<FieldError> {
     // Upstream passes name and namespace in the wrong order, so each is reported as the other.
     for (key, reported) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(key).is_empty() {
-            errors.push(FieldError::required(&path.child(reported), ""));
+            errors.required(&path.child(reported), "");
         }
     }
     let port = service
@@ -130,11 +118,11 @@ fn webhook_service(service: Node<'_>, path: &Path) -> Vec<FieldError> {
         .unwrap_or_default();
     if !(1..=65535).contains(&port) {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        errors.push(FieldError::invalid(&path.child("port"), port, detail));
+        errors.invalid(&path.child("port"), port, detail);
     }
     let url_path = service.text("path");
     let at = path.child("path");
-    let mut wrong = |detail: String| errors.push(FieldError::invalid(&at, url_path, detail));
+    let mut wrong = |detail: String| errors.invalid(&at, url_path, detail);
     if url_path.is_empty() || url_path == "/" {
         return errors;
     }
@@ -173,11 +161,11 @@ fn review_versions(versions: &[&str], path: &Path) -> Vec<FieldError> {
     for (i, version) in versions.iter().enumerate() {
         let at = path.index(i);
         if versions.iter().take(i).any(|earlier| earlier == version) {
-            errors.push(FieldError::invalid(&at, *version, "duplicate version"));
+            errors.invalid(&at, *version, "duplicate version");
             continue;
         }
         for wrong in dns1035_label(version) {
-            errors.push(FieldError::invalid(&at, *version, wrong));
+            errors.invalid(&at, *version, wrong);
         }
     }
     if !versions
@@ -185,7 +173,7 @@ fn review_versions(versions: &[&str], path: &Path) -> Vec<FieldError> {
         .any(|version| matches!(*version, "v1" | "v1beta1"))
     {
         let detail = "must include at least one of v1, v1beta1";
-        errors.push(FieldError::invalid(path, json!(versions), detail));
+        errors.invalid(path, json!(versions), detail);
     }
     errors
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{dns1035_label, dns1123_subdomain};
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 use crate::schema::node::Node;
 
 /// The CRD's own name has to be `<plural>.<group>`.
@@ -26,7 +26,7 @@ pub(super) fn object_name(crd: &Value, spec: Node<'_>) -> Vec<FieldError> {
     let plural = spec.child("names").map_or("", |names| names.text("plural"));
     if name.strip_prefix(plural).and_then(|n| n.strip_prefix('.')) != Some(spec.text("group")) {
         let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid(&path, name, detail));
+        errors.invalid(&path, name, detail);
     }
     errors
 }
@@ -62,7 +62,7 @@ pub(super) fn check(names: Option<Node<'_>>, path: &Path) -> Vec<FieldError> {
         if !name.is_empty() && !wrong.is_empty() {
             let wrong = wrong.join(",");
             let detail = format!("may have mixed case, but should otherwise match: {wrong}");
-            errors.push(FieldError::invalid(&path.child(key), name, detail));
+            errors.invalid(&path.child(key), name, detail);
         }
     }
     let list = |key: &str, errors: &mut Vec<FieldError>| {
@@ -70,7 +70,7 @@ pub(super) fn check(names: Option<Node<'_>>, path: &Path) -> Vec<FieldError> {
             let wrong = dns1035_label(name);
             if !wrong.is_empty() {
                 let at = path.child(key).index(i);
-                errors.push(FieldError::invalid(&at, name, wrong.join(",")));
+                errors.invalid(&at, name, wrong.join(","));
             }
         }
     };
@@ -78,7 +78,7 @@ pub(super) fn check(names: Option<Node<'_>>, path: &Path) -> Vec<FieldError> {
     let kind = names.text("kind");
     if !kind.is_empty() && kind == names.text("listKind") {
         let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid(&path.child("listKind"), kind, detail));
+        errors.invalid(&path.child("listKind"), kind, detail);
     }
     list("categories", &mut errors);
     errors
@@ -87,6 +87,6 @@ pub(super) fn check(names: Option<Node<'_>>, path: &Path) -> Vec<FieldError> {
 fn label(name: &str, path: &Path, errors: &mut Vec<FieldError>) {
     let wrong = dns1035_label(name);
     if !name.is_empty() && !wrong.is_empty() {
-        errors.push(FieldError::invalid(path, name, wrong.join(",")));
+        errors.invalid(path, name, wrong.join(","));
     }
 }

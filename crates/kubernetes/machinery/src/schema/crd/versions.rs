@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{Checks, Schema, View, check_structural, dns1035_label, has_status};
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorList, FieldError, Path};
 use crate::schema::field_path::resolve;
 use crate::schema::node::Node;
 use crate::schema::types::SchemaType;
@@ -65,11 +65,7 @@ pub(super) fn each(view: &View<'_>, path: &Path, checks: &Checks<'_>) -> Vec<Fie
         unique &= seen.insert(name);
         let wrong = dns1035_label(name);
         if !wrong.is_empty() {
-            errors.push(FieldError::invalid(
-                &at.child("name"),
-                name,
-                wrong.join(","),
-            ));
+            errors.invalid(&at.child("name"), name, wrong.join(","));
         }
         deprecation(version, &at.child("deprecationWarning"), &mut errors);
         let validation = view.own(value, "schema");
@@ -93,7 +89,7 @@ pub(super) fn each(view: &View<'_>, path: &Path, checks: &Checks<'_>) -> Vec<Fie
             } else {
                 let detail =
                     "may only be set when `version.schema.openAPIV3Schema` is not included";
-                errors.push(FieldError::invalid(&at, "", detail));
+                errors.invalid(&at, "", detail);
             }
         }
     }
@@ -112,11 +108,7 @@ pub(super) fn each(view: &View<'_>, path: &Path, checks: &Checks<'_>) -> Vec<Fie
         .map_or("", |v| v.text("name"));
     let wrong = dns1035_label(first);
     if !first.is_empty() && !wrong.is_empty() {
-        errors.push(FieldError::invalid(
-            &path.child("version"),
-            first,
-            wrong.join(","),
-        ));
+        errors.invalid(&path.child("version"), first, wrong.join(","));
     }
     errors
 }
@@ -125,7 +117,7 @@ fn deprecation(version: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
         return;
     };
-    let mut wrong = |detail: String| errors.push(FieldError::invalid(path, warning, detail));
+    let mut wrong = |detail: String| errors.invalid(path, warning, detail);
     if !version.flag("deprecated") {
         wrong("can only be set for deprecated versions".to_owned());
         return;
@@ -166,7 +158,7 @@ pub(super) fn subresources(subresources: Option<&Value>, path: &Path) -> Vec<Fie
         let at = path.child("scale").child(key);
         let text = scale.text(key);
         if text.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.required(&at, "");
         } else if let Some(error) = simple_path(text, &at) {
             errors.push(error);
         } else if !text
@@ -174,7 +166,7 @@ pub(super) fn subresources(subresources: Option<&Value>, path: &Path) -> Vec<Fie
             .is_some_and(|rest| rest.starts_with('.'))
         {
             let detail = format!("should be a json path under {root}");
-            errors.push(FieldError::invalid(&at, text, detail));
+            errors.invalid(&at, text, detail);
         }
     }
     let text = scale.text("labelSelectorPath");
@@ -215,24 +207,24 @@ pub(super) fn columns(columns: Option<&Value>, path: &Path) -> Vec<FieldError> {
         };
         let at = path.index(i);
         if column.text("name").is_empty() {
-            errors.push(FieldError::required(&at.child("name"), ""));
+            errors.required(&at.child("name"), "");
         }
         let (type_name, types) = (column.text("type"), TYPES.join(","));
         if type_name.is_empty() {
             let detail = format!("must be one of {types}");
-            errors.push(FieldError::required(&at.child("type"), detail));
+            errors.required(&at.child("type"), detail);
         } else if !TYPES.contains(&type_name) {
             let detail = format!("must be one of {types}");
-            errors.push(FieldError::invalid(&at.child("type"), type_name, detail));
+            errors.invalid(&at.child("type"), type_name, detail);
         }
         let format = column.text("format");
         if !format.is_empty() && !FORMATS.contains(&format) {
             let detail = format!("must be one of {}", FORMATS.join(","));
-            errors.push(FieldError::invalid(&at.child("format"), format, detail));
+            errors.invalid(&at.child("format"), format, detail);
         }
         let json_path = column.text("jsonPath");
         if json_path.is_empty() {
-            errors.push(FieldError::required(&at.child("JSONPath"), ""));
+            errors.required(&at.child("JSONPath"), "");
         } else {
             errors.extend(simple_path(json_path, &at.child("JSONPath")));
         }
@@ -254,20 +246,20 @@ pub(super) fn selectable(fields: &Value, validation: &Value, path: &Path) -> Vec
         let at = path.index(i).child("jsonPath");
         let text = Node::of(field).map_or("", |field| field.text("jsonPath"));
         if text.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.required(&at, "");
             continue;
         }
         let found = match resolve(text, &schema, false) {
             Ok(found) => found,
             Err(error) => {
                 let detail = format!("is an invalid path: {error}");
-                errors.push(FieldError::invalid(&at, text, detail));
+                errors.invalid(&at, text, detail);
                 continue;
             }
         };
         if found.first == "metadata" {
             let detail = "must not point to fields in metadata";
-            errors.push(FieldError::invalid(&at, text, detail));
+            errors.invalid(&at, text, detail);
         }
         let scalar = matches!(
             found.schema.schema_type,
@@ -276,7 +268,7 @@ pub(super) fn selectable(fields: &Value, validation: &Value, path: &Path) -> Vec
         if !scalar {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields \
                           and strings with formats are allowed.";
-            errors.push(FieldError::invalid(&at, text, detail));
+            errors.invalid(&at, text, detail);
         }
         if !seen.insert(found.path) {
             errors.push(FieldError::duplicate(&at, text));

@@ -1,13 +1,14 @@
 //! Modes of impersonation (upstream's constrained impersonation, and the legacy verb
 //! `impersonate`).
 
-use machinery::field::{self, FieldError, Path};
+use machinery::field::{self, Path};
 use machinery::names;
 use machinery::status::Status;
 
 use super::{May, only_name};
 use crate::auth::attributes::{Attributes, Resource};
 use crate::auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
+use crate::builtin::check;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 /// Extra key with the node on which the pod of a service account runs.
@@ -198,7 +199,7 @@ fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
     if key.is_empty() {
         return Err("impersonating the empty string key in extra is not allowed".to_owned());
     }
-    let errors = domain_prefixed_path(key);
+    let errors = check::domain_prefixed_path(&Path::new("extra.key"), key);
     if !errors.is_empty() {
         return Err(format!(
             "impersonating an invalid key in extra is not allowed: {}",
@@ -215,29 +216,6 @@ fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
         return Err("impersonating the empty string value in extra is not allowed".to_owned());
     }
     Ok(())
-}
-
-/// `validation.IsDomainPrefixedPath`.
-fn domain_prefixed_path(key: &str) -> Vec<FieldError> {
-    let path = Path::new("extra").child("key");
-    let Some((host, rest)) = key
-        .split_once('/')
-        .filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
-    else {
-        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        return vec![FieldError::invalid(&path, key, why)];
-    };
-    let mut errors: Vec<FieldError> = names::is_dns1123_subdomain(host)
-        .into_iter()
-        .map(|why| FieldError::invalid(&path, host, why))
-        .collect();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
-    if !rest.chars().all(allowed) {
-        let pattern = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
-        let why = names::regex_error("Invalid path", pattern, &[]);
-        errors.push(FieldError::invalid(&path, rest, why));
-    }
-    errors
 }
 
 /// The checks of one request.

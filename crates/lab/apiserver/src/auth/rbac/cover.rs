@@ -79,9 +79,9 @@ fn includes_resource(held: &[String], wanted: &str) -> bool {
 
 /// Merges parts that differ only in their verb.
 pub(crate) fn compact(parts: &[Rule]) -> Vec<Rule> {
-    let mut together: Vec<Rule> = Vec::new();
+    let mut merged: Vec<Rule> = Vec::new();
     for part in parts {
-        let same = together.iter_mut().find(|known| {
+        let same = merged.iter_mut().find(|known| {
             part.urls.is_empty()
                 && known.groups == part.groups
                 && known.resources == part.resources
@@ -90,10 +90,10 @@ pub(crate) fn compact(parts: &[Rule]) -> Vec<Rule> {
         });
         match same {
             Some(known) => known.verbs.extend(part.verbs.iter().cloned()),
-            None => together.push(part.clone()),
+            None => merged.push(part.clone()),
         }
     }
-    together
+    merged
 }
 
 /// Rules as listed in a denial: one per line, sorted, without duplicates.

@@ -1,12 +1,14 @@
 //! Validating admission policies and their bindings.
 
 use machinery::cel::{Environment, is_identifier};
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use machinery::names::{is_dns1035_label, is_dns1123_subdomain};
 use serde_json::{Value, json};
 
 use super::{GROUP, check_match_conditions, check_rule, default_rules, expression};
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
+use crate::builtin::entry::Capability::{ConditionalUpdate, Generation, Status};
+use crate::builtin::entry::Cell::{Count, Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, existing, fill, keep, set};
 use crate::builtin::{check, labels, print};
 use crate::kind::Part;
@@ -15,12 +17,7 @@ use crate::kind::Part;
 pub(super) const POLICY: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        conditional_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, ConditionalUpdate],
     default: |policy| {
         fill(policy, "spec.failurePolicy", "Fail");
         default_match(policy, "spec.matchConstraints");
@@ -35,36 +32,26 @@ pub(super) const POLICY: Entry = Entry {
     },
     validate: check_policy,
     validate_update: |new, _, part| match part {
-        Part::Status => Vec::new(),
+        Part::Status => Errors::new(),
         _ => check_policy(new),
     },
     columns: POLICY_COLUMNS,
-    cells: |policy, now| {
-        let kind = match policy.at("spec.paramKind") {
-            Value::Null => "<unset>".to_owned(),
-            kind => format!("{}/{}", kind.text("apiVersion"), kind.text("kind")),
-        };
-        vec![
-            policy.name().into(),
-            json!(policy.count("spec.validations")),
-            kind.into(),
-            print::age(policy, now),
-        ]
-    },
     status_resets: &["metadata", "spec"],
     ..Entry::new(
         GROUP,
         "v1",
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
-        "validatingadmissionpolicy",
     )
 };
 
 const POLICY_COLUMNS: &[Column] = &[
     NAME,
-    column("Validations", "integer", "How many rules there are"),
-    column("ParamKind", "string", "Kind of the parameters"),
+    column!("Validations" integer Count("spec.validations") => "How many rules there are"),
+    column!("ParamKind" string Of(|policy| match policy.at("spec.paramKind") {
+        Value::Null => "<unset>".into(),
+        kind => format!("{}/{}", kind.text("apiVersion"), kind.text("kind")).into(),
+    }) => "Kind of the parameters"),
     AGE,
 ];
 
@@ -72,50 +59,35 @@ const POLICY_COLUMNS: &[Column] = &[
 pub(super) const BINDING: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    capabilities: Capabilities {
-        generation: true,
-        conditional_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, ConditionalUpdate],
     default: |binding| default_match(binding, "spec.matchResources"),
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: check_binding,
     validate_update: |new, _, _| check_binding(new),
     columns: BINDING_COLUMNS,
-    cells: |binding, now| {
-        let reference = binding.at("spec.paramRef");
-        let shown = match (reference.text("name"), reference.text("namespace")) {
-            ("", _) if reference.has("selector") => print::selector(reference.at("selector"))
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-            ("", _) => "<unset>".to_owned(),
-            (name, "") => format!("*/{name}"),
-            (name, namespace) => format!("{namespace}/{name}"),
-        };
-        vec![
-            binding.name().into(),
-            binding.text("spec.policyName").into(),
-            shown.into(),
-            print::age(binding, now),
-        ]
-    },
     ..Entry::new(
         GROUP,
         "v1",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
-        "validatingadmissionpolicybinding",
     )
 };
 
 const BINDING_COLUMNS: &[Column] = &[
     NAME,
-    column("PolicyName", "string", "The policy that is bound"),
-    column("ParamRef", "string", "The parameters it is bound with"),
+    column!("PolicyName" string Text("spec.policyName") => "The policy that is bound"),
+    column!("ParamRef" string Of(param_ref) => "The parameters it is bound with"),
     AGE,
 ];
+
+fn param_ref(binding: &Value) -> Value {
+    let reference = binding.at("spec.paramRef");
+    match (reference.text("name"), reference.text("namespace")) {
+        ("", _) if reference.has("selector") => print::selector(reference.at("selector")),
+        ("", _) => "<unset>".into(),
+        (name, "") => format!("*/{name}").into(),
+        (name, namespace) => format!("{namespace}/{name}").into(),
+    }
+}
 
 fn default_match(owner: &mut Value, path: &str) {
     if let Some(resources) = existing(owner, path) {
@@ -131,59 +103,40 @@ fn check_policy(policy: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = policy.at("spec");
     let mut errors = Errors::new();
-    let failure = spec.text("failurePolicy");
-    errors.extend(check::one_of(
-        &path.child("failurePolicy"),
-        failure,
-        &["Fail", "Ignore"],
-    ));
-    if spec.has("paramKind") {
-        errors.extend(check_param_kind(
-            &path.child("paramKind"),
-            spec.at("paramKind"),
-        ));
-    }
+    errors += check::choice(&path, spec, "failurePolicy", &["Fail", "Ignore"]);
+    errors += check::if_set(&path, spec, "paramKind", check_param_kind);
     let here = path.child("matchConstraints");
     if spec.has("matchConstraints") {
-        errors.extend(check_match(&here, spec.at("matchConstraints")));
+        errors += check_match(&here, spec.at("matchConstraints"));
         if spec.count("matchConstraints.resourceRules") == 0 {
-            errors.push(FieldError::required(&here.child("resourceRules"), ""));
+            errors.required(&here.child("resourceRules"), "");
         }
     } else {
-        errors.push(FieldError::required(&here, ""));
+        errors.required(&here, "");
     }
     let conditions = spec.items("matchConditions");
     let variables = expression::variables(spec.has("paramKind"));
-    errors.extend(check_match_conditions(
-        &path.child("matchConditions"),
-        conditions,
-        &variables,
-    ));
+    errors += check_match_conditions(&path.child("matchConditions"), conditions, &variables);
     let composed = expression::with_composed(variables);
     for (i, variable) in spec.items("variables").iter().enumerate() {
-        let path = path.child("variables").index(i);
-        errors.extend(check_variable(&path, variable, &composed));
+        errors += check_variable(&path.child("variables").index(i), variable, &composed);
     }
     let (validations, audits) = (spec.items("validations"), spec.items("auditAnnotations"));
     if validations.is_empty() && audits.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
         for field in ["validations", "auditAnnotations"] {
-            errors.push(FieldError::required(&path.child(field), detail));
+            errors.required(&path.child(field), detail);
         }
     }
     for (i, validation) in validations.iter().enumerate() {
-        errors.extend(check_validation(
-            &path.child("validations").index(i),
-            validation,
-            &composed,
-        ));
+        errors += check_validation(&path.child("validations").index(i), validation, &composed);
     }
-    errors.extend(check_audits(
+    errors += check_audits(
         &path.child("auditAnnotations"),
         spec,
         policy.name(),
         &composed,
-    ));
+    );
     errors
 }
 
@@ -192,72 +145,59 @@ fn check_param_kind(path: &Path, kind: &Value) -> Errors {
     let version = kind.text("apiVersion");
     let here = path.child("apiVersion");
     match machinery::gvk::split_api_version(version) {
-        _ if version.is_empty() => errors.push(FieldError::required(&here, "")),
+        _ if version.is_empty() => errors.required(&here, ""),
         None => {
             let detail = format!("unexpected GroupVersion string: {version}");
-            errors.push(FieldError::invalid(&here, version, detail));
+            errors.invalid(&here, version, detail);
         }
         Some((group, short)) => {
             let messages = is_dns1123_subdomain(group);
             if !group.is_empty() && !messages.is_empty() {
-                errors.push(FieldError::invalid(&here, group, messages.join(",")));
+                errors.invalid(&here, group, messages.join(","));
             }
             let messages = is_dns1035_label(short);
             if short.is_empty() {
-                errors.push(FieldError::invalid(
-                    &here,
-                    version,
-                    "version must be specified",
-                ));
+                errors.invalid(&here, version, "version must be specified");
             } else if !messages.is_empty() {
-                errors.push(FieldError::invalid(&here, short, messages.join(",")));
+                errors.invalid(&here, short, messages.join(","));
             }
         }
     }
     let name = kind.text("kind");
     let messages = is_dns1035_label(&name.to_lowercase());
     if name.is_empty() {
-        errors.push(FieldError::required(&path.child("kind"), ""));
+        errors.required(&path.child("kind"), "");
     } else if !messages.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
             messages.join(",")
         );
-        errors.push(FieldError::invalid(&path.child("kind"), name, detail));
+        errors.invalid(&path.child("kind"), name, detail);
     }
     errors
 }
 
 fn check_match(path: &Path, resources: &Value) -> Errors {
     let mut errors = Errors::new();
-    let policy = resources.text("matchPolicy");
-    errors.extend(check::one_of(
-        &path.child("matchPolicy"),
-        policy,
-        &["Equivalent", "Exact"],
-    ));
+    errors += check::choice(path, resources, "matchPolicy", &["Equivalent", "Exact"]);
     for field in ["namespaceSelector", "objectSelector"] {
         if resources.has(field) {
-            errors.extend(labels::check_selector(
-                &path.child(field),
-                resources.at(field),
-            ));
+            errors += labels::check_selector(&path.child(field), resources.at(field));
         } else {
-            errors.push(FieldError::required(&path.child(field), ""));
+            errors.required(&path.child(field), "");
         }
     }
     for list in ["resourceRules", "excludeResourceRules"] {
-        for (i, rule) in resources.items(list).iter().enumerate() {
-            let path = path.child(list).index(i);
+        for (path, rule) in resources.each(path, list) {
             let names = rule.texts("resourceNames");
             for (j, name) in names.iter().enumerate() {
                 let path = path.child("resourceNames").index(j);
-                errors.extend(check::segment(&path, name));
+                errors += check::segment(&path, name);
                 if names[..j].contains(name) {
-                    errors.push(FieldError::duplicate(&path, *name));
+                    errors.duplicate(&path, *name);
                 }
             }
-            errors.extend(check_rule(&path, rule));
+            errors += check_rule(&path, rule);
         }
     }
     errors
@@ -267,20 +207,16 @@ fn check_variable(path: &Path, variable: &Value, variables: &Environment) -> Err
     let mut errors = Errors::new();
     let name = variable.text("name");
     if name.trim().is_empty() {
-        errors.push(FieldError::required(
-            &path.child("name"),
-            "name is not specified",
-        ));
+        errors.required(&path.child("name"), "name is not specified");
     } else if !is_identifier(name) {
-        let detail = "must be a valid CEL identifier";
-        errors.push(FieldError::invalid(&path.child("name"), name, detail));
+        errors.invalid(&path.child("name"), name, "must be a valid CEL identifier");
     }
     let given = variable.text("expression");
     let path = path.child("expression");
     if given.trim().is_empty() {
-        errors.push(FieldError::required(&path, "expression is not specified"));
+        errors.required(&path, "expression is not specified");
     } else {
-        errors.extend(expression::check(&path, given, variables, &[]));
+        errors += expression::check(&path, given, variables, &[]);
     }
     errors
 }
@@ -290,34 +226,23 @@ fn check_validation(path: &Path, validation: &Value, variables: &Environment) ->
     let given = validation.text("expression");
     let here = path.child("expression");
     if given.trim().is_empty() {
-        errors.push(FieldError::required(&here, "expression is not specified"));
+        errors.required(&here, "expression is not specified");
     } else {
-        errors.extend(expression::check(&here, given, variables, &["bool"]));
+        errors += expression::check(&here, given, variables, &["bool"]);
     }
     for field in ["messageExpression", "message"] {
         let text = validation.text(field);
         let here = path.child(field);
         if !text.is_empty() && text.trim().is_empty() {
-            errors.push(FieldError::invalid(
-                &here,
-                text,
-                "must be non-empty if specified",
-            ));
+            errors.invalid(&here, text, "must be non-empty if specified");
         } else if field == "messageExpression" && !text.is_empty() {
-            errors.extend(expression::check(&here, text, variables, &["string"]));
+            errors += expression::check(&here, text, variables, &["string"]);
         } else if field == "message" && text.trim().contains(['\n', '\r']) {
-            errors.push(FieldError::invalid(
-                &here,
-                text,
-                "must not contain line breaks",
-            ));
+            errors.invalid(&here, text, "must not contain line breaks");
         }
     }
-    errors.extend(check::maybe_one_of(
-        &path.child("reason"),
-        validation.maybe_text("reason"),
-        &["Forbidden", "Invalid", "RequestEntityTooLarge"],
-    ));
+    let accepted = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+    errors += check::optional_choice(path, validation, "reason", &accepted);
     errors
 }
 
@@ -326,11 +251,7 @@ fn check_audits(path: &Path, spec: &Value, policy: &str, variables: &Environment
     let mut errors = Errors::new();
     if audits.len() > 20 {
         let shown = spec.at("auditAnnotations").clone();
-        errors.push(FieldError::invalid(
-            path,
-            shown,
-            "must not have more than 20 auditAnnotations",
-        ));
+        errors.invalid(path, shown, "must not have more than 20 auditAnnotations");
     }
     for (i, audit) in audits.iter().enumerate() {
         let path = path.index(i);
@@ -338,24 +259,24 @@ fn check_audits(path: &Path, spec: &Value, policy: &str, variables: &Environment
         let here = path.child("key");
         if policy.is_empty() {
             let detail = "requires metadata.name be non-empty";
-            errors.push(FieldError::invalid(&here, key, detail));
+            errors.invalid(&here, key, detail);
         } else {
-            errors.extend(check::qualified(&here, &format!("{policy}/{key}")));
+            errors += check::qualified(&here, &format!("{policy}/{key}"));
         }
         let given = audit.text("valueExpression");
         let here_value = path.child("valueExpression");
         if given.trim().is_empty() {
             let detail = "valueExpression is not specified";
-            errors.push(FieldError::required(&here_value, detail));
+            errors.required(&here_value, detail);
         } else if given.trim().len() > 5 * 1024 {
             let detail = "must not exceed 5120 bytes in length";
-            errors.push(FieldError::required(&here_value, detail));
+            errors.required(&here_value, detail);
         } else {
             let results = ["string", "null_type"];
-            errors.extend(expression::check(&here_value, given, variables, &results));
+            errors += expression::check(&here_value, given, variables, &results);
         }
         if audits[..i].iter().any(|other| other.text("key") == key) {
-            errors.push(FieldError::duplicate(&here, key));
+            errors.duplicate(&here, key);
         }
     }
     errors
@@ -365,48 +286,24 @@ fn check_binding(binding: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = binding.at("spec");
     let mut errors = Errors::new();
-    match spec.text("policyName") {
-        "" => errors.push(FieldError::required(&path.child("policyName"), "")),
-        name => errors.extend(check::subdomain(&path.child("policyName"), name)),
-    }
-    if spec.has("paramRef") {
-        errors.extend(check_param_ref(
-            &path.child("paramRef"),
-            spec.at("paramRef"),
-        ));
-    }
-    if spec.has("matchResources") {
-        errors.extend(check_match(
-            &path.child("matchResources"),
-            spec.at("matchResources"),
-        ));
-    }
+    errors += check::required_as(&path, spec, "policyName", check::subdomain);
+    errors += check::if_set(&path, spec, "paramRef", check_param_ref);
+    errors += check::if_set(&path, spec, "matchResources", check_match);
     let here = path.child("validationActions");
     let actions = spec.texts("validationActions");
     for (i, action) in actions.iter().enumerate() {
-        errors.extend(check::supported(
-            &here.index(i),
-            action,
-            &["Audit", "Deny", "Warn"],
-        ));
+        errors += check::supported(&here.index(i), action, &["Audit", "Deny", "Warn"]);
         if actions[..i].contains(action) {
-            errors.push(FieldError::duplicate(&here.index(i), *action));
+            errors.duplicate(&here.index(i), *action);
         }
     }
     if actions.contains(&"Deny") && actions.contains(&"Warn") {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure \
                       information in the API response and headers serves no purpose)";
-        errors.push(FieldError::invalid(
-            &here,
-            spec.at("validationActions").clone(),
-            detail,
-        ));
+        errors.invalid(&here, spec.at("validationActions").clone(), detail);
     }
     if actions.is_empty() {
-        errors.push(FieldError::required(
-            &here,
-            "at least one validation action is required",
-        ));
+        errors.required(&here, "at least one validation action is required");
     }
     errors
 }
@@ -416,23 +313,25 @@ fn check_param_ref(path: &Path, reference: &Value) -> Errors {
     let name = reference.text("name");
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {
-        errors.extend(check::segment(&path.child("name"), name));
+        errors += check::segment(&path.child("name"), name);
         if reference.has("selector") {
-            errors.push(FieldError::forbidden(&path.child("name"), exclusive));
+            errors.forbidden(&path.child("name"), exclusive);
         }
     }
     if reference.has("selector") {
         let here = path.child("selector");
-        errors.extend(labels::check_selector(&here, reference.at("selector")));
+        errors += labels::check_selector(&here, reference.at("selector"));
         if !name.is_empty() {
-            errors.push(FieldError::forbidden(&here, exclusive));
+            errors.forbidden(&here, exclusive);
         }
     } else if name.is_empty() {
-        let detail = "one of name or selector must be specified";
-        errors.push(FieldError::required(path, detail));
+        errors.required(path, "one of name or selector must be specified");
     }
-    let action = reference.text("parameterNotFoundAction");
-    let here = path.child("parameterNotFoundAction");
-    errors.extend(check::one_of(&here, action, &["Deny", "Allow"]));
+    errors += check::choice(
+        path,
+        reference,
+        "parameterNotFoundAction",
+        &["Deny", "Allow"],
+    );
     errors
 }

@@ -1,4 +1,4 @@
-//! Webhook configurations.
+//! Webhook configurations (`pkg/apis/admissionregistration/validation`).
 
 use machinery::field::{FieldError, Path};
 use machinery::names::{is_dns1035_label, is_dns1123_subdomain, is_valid_port_num};
@@ -85,21 +85,12 @@ pub(super) fn check(configuration: &Value, old: Option<&Value>) -> Errors {
     let lenient = Leniency::of(configuration, old);
     let mut errors = Errors::new();
     let mut names = Vec::new();
-    for (i, hook) in configuration.items("webhooks").iter().enumerate() {
-        let path = Path::new("webhooks").index(i);
-        errors.extend(check_hook(&path, hook, &lenient));
-        errors.extend(check_versions(
-            &path.child("admissionReviewVersions"),
-            hook,
-            &lenient,
-        ));
+    for (path, hook) in configuration.each(&Path::root(), "webhooks") {
+        errors += check_hook(&path, hook, &lenient);
+        errors += check_versions(&path.child("admissionReviewVersions"), hook, &lenient);
         let name = hook.text("name");
         if !lenient.names && !name.is_empty() {
-            if names.contains(&name) {
-                errors.push(FieldError::duplicate(&path.child("name"), name));
-            } else {
-                names.push(name);
-            }
+            errors += check::unique(&path.child("name"), name, &mut names);
         }
     }
     errors
@@ -108,17 +99,10 @@ pub(super) fn check(configuration: &Value, old: Option<&Value>) -> Errors {
 fn check_hook(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
     let mut errors = check_name(&path.child("name"), hook.text("name"));
     for (i, rule) in hook.items("rules").iter().enumerate() {
-        errors.extend(check_rule(&path.child("rules").index(i), rule));
+        errors += check_rule(&path.child("rules").index(i), rule);
     }
-    let mut one_of = |field: &str, accepted: &[&str]| {
-        errors.extend(check::maybe_one_of(
-            &path.child(field),
-            hook.maybe_text(field),
-            accepted,
-        ));
-    };
-    one_of("failurePolicy", &["Fail", "Ignore"]);
-    one_of("matchPolicy", &["Equivalent", "Exact"]);
+    errors += check::optional_choice(path, hook, "failurePolicy", &["Fail", "Ignore"]);
+    errors += check::optional_choice(path, hook, "matchPolicy", &["Equivalent", "Exact"]);
     let allowed = if lenient.side_effects {
         SIDE_EFFECTS
     } else {
@@ -127,38 +111,30 @@ fn check_hook(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
     let here = path.child("sideEffects");
     match hook.maybe_text("sideEffects") {
         None => {
-            let detail = format!("must specify one of {}", allowed.join(", "));
-            errors.push(FieldError::required(&here, detail));
+            errors.required(&here, format!("must specify one of {}", allowed.join(", ")));
         }
-        Some(effects) => errors.extend(check::supported(&here, effects, allowed)),
+        Some(effects) => errors += check::supported(&here, effects, allowed),
     }
     match hook.int("timeoutSeconds") {
-        Some(seconds) if !(1..=30).contains(&seconds) => errors.push(FieldError::invalid(
+        Some(seconds) if !(1..=30).contains(&seconds) => errors.invalid(
             &path.child("timeoutSeconds"),
             seconds,
             "the timeout value must be between 1 and 30 seconds",
-        )),
+        ),
         _ => {}
     }
     for field in ["namespaceSelector", "objectSelector"] {
-        errors.extend(labels::check_selector(&path.child(field), hook.at(field)));
+        errors += labels::check_selector(&path.child(field), hook.at(field));
     }
-    errors.extend(check::maybe_one_of(
-        &path.child("reinvocationPolicy"),
-        hook.maybe_text("reinvocationPolicy"),
-        &["IfNeeded", "Never"],
-    ));
-    errors.extend(check_client(
-        &path.child("clientConfig"),
-        hook.at("clientConfig"),
-    ));
+    errors += check::optional_choice(path, hook, "reinvocationPolicy", &["IfNeeded", "Never"]);
+    errors += check_client(&path.child("clientConfig"), hook.at("clientConfig"));
     if !lenient.conditions {
         let conditions = hook.items("matchConditions");
-        errors.extend(check_match_conditions(
+        errors += check_match_conditions(
             &path.child("matchConditions"),
             conditions,
             &expression::variables(false),
-        ));
+        );
     }
     errors
 }
@@ -166,42 +142,37 @@ fn check_hook(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
 /// A name that is fully qualified: a domain of three parts or more.
 fn check_name(path: &Path, name: &str) -> Errors {
     if name.is_empty() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     let messages = is_dns1123_subdomain(name);
     if !messages.is_empty() {
-        return vec![FieldError::invalid(path, name, messages.join(","))];
+        return FieldError::invalid(path, name, messages.join(",")).into();
     }
     if name.split('.').count() < 3 {
         let detail = "should be a domain with at least three segments separated by dots";
-        return vec![FieldError::invalid(path, name, detail)];
+        return FieldError::invalid(path, name, detail).into();
     }
-    Vec::new()
+    Errors::new()
 }
 
 fn check_versions(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
     let versions = hook.texts("admissionReviewVersions");
     if versions.is_empty() {
         let detail = format!("must specify one of {}", VERSIONS.join(", "));
-        return vec![FieldError::required(path, detail)];
+        return FieldError::required(path, detail).into();
     }
     let mut errors = Errors::new();
     for (i, version) in versions.iter().enumerate() {
         let path = path.index(i);
         if versions[..i].contains(version) {
-            errors.push(FieldError::invalid(&path, *version, "duplicate version"));
+            errors.invalid(&path, *version, "duplicate version");
         } else {
-            errors.extend(check::invalid_each(
-                &path,
-                version,
-                is_dns1035_label(version),
-            ));
+            errors += check::invalid_each(&path, version, is_dns1035_label(version));
         }
     }
     if !lenient.versions && !versions.iter().any(|version| VERSIONS.contains(version)) {
-        let shown = hook.at("admissionReviewVersions").clone();
         let detail = format!("must include at least one of {}", VERSIONS.join(", "));
-        errors.push(FieldError::invalid(path, shown, detail));
+        errors.invalid(path, hook.at("admissionReviewVersions").clone(), detail);
     }
     errors
 }
@@ -210,10 +181,7 @@ fn check_client(path: &Path, config: &Value) -> Errors {
     match (config.maybe_text("url"), config.has("service")) {
         (Some(url), false) => check_url(&path.child("url"), url),
         (None, true) => check_service(&path.child("service"), config.at("service")),
-        _ => vec![FieldError::required(
-            path,
-            "exactly one of url or service is required",
-        )],
+        _ => FieldError::required(path, "exactly one of url or service is required").into(),
     }
 }
 
@@ -236,14 +204,10 @@ fn check_url(path: &Path, text: &str) -> Errors {
     };
     if scheme != "https" {
         let detail = format!("'https' is the only allowed URL scheme{FORM}");
-        errors.push(FieldError::invalid(path, scheme, detail));
+        errors.invalid(path, scheme, detail);
     }
     if host.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            "",
-            format!("host must be specified{FORM}"),
-        ));
+        errors.invalid(path, "", format!("host must be specified{FORM}"));
     }
     for (part, detail) in [
         (user, "user information is not permitted in the URL"),
@@ -257,7 +221,7 @@ fn check_url(path: &Path, text: &str) -> Errors {
         ),
     ] {
         if let Some(part) = part {
-            errors.push(FieldError::invalid(path, part, detail));
+            errors.invalid(path, part, detail);
         }
     }
     errors
@@ -266,19 +230,16 @@ fn check_url(path: &Path, text: &str) -> Errors {
 fn check_service(path: &Path, service: &Value) -> Errors {
     // Upstream swaps name and namespace here, so each is reported missing under the other.
     let mut errors = check::required(&path.child("name"), service.text("namespace"));
-    errors.extend(check::required(
-        &path.child("namespace"),
-        service.text("name"),
-    ));
+    errors += check::required(&path.child("namespace"), service.text("name"));
     let port = service.number("port");
     let messages = is_valid_port_num(port);
     if !messages.is_empty() {
         let detail = format!("port is not valid: {}", messages.join(", "));
-        errors.push(FieldError::invalid(&path.child("port"), port, detail));
+        errors.invalid(&path.child("port"), port, detail);
     }
     let at = service.text("path");
     let path = path.child("path");
-    let mut wrong = |detail: String| errors.push(FieldError::invalid(&path, at, detail));
+    let mut wrong = |detail: String| errors.invalid(&path, at, detail);
     match at {
         "" | "/" => {}
         "//" => wrong("segment[0] may not be empty".to_owned()),

@@ -1,11 +1,12 @@
-//! Daemon sets.
+//! Daemon sets (`ValidateDaemonSet`).
 
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::apps;
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
+use crate::builtin::apps::{self, CONTAINERS, IMAGES, SELECTOR};
+use crate::builtin::entry::Capability::{Generation, Status};
+use crate::builtin::entry::Cell::{Number, Of};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::pod_spec::{defaults, validate};
 use crate::builtin::value::{Read, fill, fill_empty, keep, object_at, same, set};
 use crate::builtin::{check, labels, layout, print};
@@ -15,11 +16,7 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ds"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status],
     default,
     prepare_create: |object, _| {
         let status = json!({
@@ -38,9 +35,8 @@ pub(crate) const ENTRY: Entry = Entry {
         if part == Part::Status {
             check_status(new, old)
         } else {
-            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-            let mut errors = check::immutable(&check::path("spec.selector"), selector, was);
-            errors.extend(validate(new));
+            let mut errors = check::unchanged(new, old, "spec.selector");
+            errors += validate(new);
             errors
         }
     },
@@ -52,8 +48,7 @@ pub(crate) const ENTRY: Entry = Entry {
         all
     },
     columns: COLUMNS,
-    cells,
-    ..Entry::new("apps", "v1", "DaemonSet", "daemonsets", "daemonset")
+    ..Entry::new("apps", "v1", "DaemonSet", "daemonsets")
 };
 
 /// The annotation that carries the deprecated field `templateGeneration`.
@@ -77,24 +72,22 @@ fn set_template_generation(object: &mut Value, generation: i64) {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Desired", "integer", "Nodes that should run the pod"),
-    column("Current", "integer", "Nodes that run the pod and should"),
-    column("Ready", "integer", "Nodes whose pod is ready"),
-    column(
-        "Up-to-date",
-        "integer",
-        "Nodes whose pod is made from the current template",
-    ),
-    column(
-        "Available",
-        "integer",
-        "Nodes whose pod has been ready long enough",
-    ),
-    column("Node Selector", "string", "Labels nodes need"),
+    column!("Desired" integer Number("status.desiredNumberScheduled")
+        => "Nodes that should run the pod"),
+    column!("Current" integer Number("status.currentNumberScheduled")
+        => "Nodes that run the pod and should"),
+    column!("Ready" integer Number("status.numberReady") => "Nodes whose pod is ready"),
+    column!("Up-to-date" integer Number("status.updatedNumberScheduled")
+        => "Nodes whose pod is made from the current template"),
+    column!("Available" integer Number("status.numberAvailable")
+        => "Nodes whose pod has been ready long enough"),
+    column!("Node Selector" string
+        Of(|object| print::label_set(object.at("spec.template.spec.nodeSelector")))
+        => "Labels nodes need"),
     AGE,
-    wide("Containers", "string", "Names of the containers"),
-    wide("Images", "string", "Images of the containers"),
-    wide("Selector", "string", "Which pods belong to it"),
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
 ];
 
 fn default(object: &mut Value) {
@@ -138,27 +131,13 @@ fn validate(object: &Value) -> Errors {
     }
     if !selector.is_null() && labels::is_empty(selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(
-            &path.child("selector"),
-            selector.clone(),
-            detail,
-        ));
+        errors.invalid(&path.child("selector"), selector.clone(), detail);
     }
-    errors.extend(validate::check_template(&here, template));
-    errors.extend(apps::check_always_restarts(&here, template, "DaemonSet"));
-    errors.extend(check::not_negative(
-        &path.child("minReadySeconds"),
-        spec.int("minReadySeconds"),
-    ));
-    errors.extend(check_strategy(
-        &path.child("updateStrategy"),
-        spec.at("updateStrategy"),
-    ));
-    let limit = spec.int("revisionHistoryLimit");
-    errors.extend(check::not_negative(
-        &path.child("revisionHistoryLimit"),
-        limit,
-    ));
+    errors += validate::check_template(&here, template);
+    errors += apps::check_always_restarts(&here, template, "DaemonSet");
+    errors += check::counts(&path, spec, "minReadySeconds");
+    errors += check_strategy(&path.child("updateStrategy"), spec.at("updateStrategy"));
+    errors += check::counts(&path, spec, "revisionHistoryLimit");
     errors
 }
 
@@ -166,25 +145,22 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
     let rolling = strategy.at("rollingUpdate");
     let here = path.child("rollingUpdate");
     match strategy.text("type") {
-        "OnDelete" => Vec::new(),
-        "RollingUpdate" if rolling.is_null() => vec![FieldError::required(&here, "")],
+        "OnDelete" => Errors::new(),
+        "RollingUpdate" if rolling.is_null() => FieldError::required(&here, "").into(),
         "RollingUpdate" => {
             let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
             let (down, up) = (here.child("maxUnavailable"), here.child("maxSurge"));
             let mut errors = check::count_or_percent(&down, unavailable);
-            errors.extend(check::count_or_percent(&up, surge));
-            errors.extend(check::at_most_all(&down, unavailable));
-            errors.extend(check::at_most_all(&up, surge));
+            errors += check::count_or_percent(&up, surge);
+            errors += check::at_most_all(&down, unavailable);
+            errors += check::at_most_all(&up, surge);
             match [unavailable, surge].map(|value| check::count_or_percent_value(value) != 0) {
                 [true, true] => {
                     let detail = "may not be set when maxUnavailable is non-zero";
-                    errors.push(FieldError::invalid(&up, surge.clone(), detail));
+                    errors.invalid(&up, surge.clone(), detail);
                 }
                 [false, false] => {
-                    errors.push(FieldError::required(
-                        &down,
-                        "cannot be 0 when maxSurge is 0",
-                    ));
+                    errors.required(&down, "cannot be 0 when maxSurge is 0");
                 }
                 _ => {}
             }
@@ -192,54 +168,16 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
         }
         _ => {
             let accepted = ["RollingUpdate", "OnDelete"];
-            vec![layout::not_supported(
-                path,
-                "DaemonSetUpdateStrategy",
-                strategy,
-                &accepted,
-            )]
+            layout::not_supported(path, "DaemonSetUpdateStrategy", strategy, &accepted).into()
         }
     }
 }
 
 fn check_status(new: &Value, old: &Value) -> Errors {
-    let mut errors = apps::check_counters(
-        new.at("status"),
-        &[
-            "currentNumberScheduled",
-            "numberMisscheduled",
-            "desiredNumberScheduled",
-            "numberReady",
-            "observedGeneration",
-            "updatedNumberScheduled",
-            "numberAvailable",
-            "numberUnavailable",
-            "collisionCount",
-        ],
-    );
-    errors.extend(apps::check_collisions(new, old));
+    let counters = "currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady \
+                    observedGeneration updatedNumberScheduled numberAvailable numberUnavailable \
+                    collisionCount";
+    let mut errors = apps::check_counters(new.at("status"), counters);
+    errors += apps::check_collisions(new, old);
     errors
-}
-
-fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
-    let [names, images] = print::containers(object.items("spec.template.spec.containers"));
-    let mut cells = vec![object.name().into()];
-    cells.extend(
-        [
-            "desiredNumberScheduled",
-            "currentNumberScheduled",
-            "numberReady",
-            "updatedNumberScheduled",
-            "numberAvailable",
-        ]
-        .map(|field| print::number(object.at("status"), field)),
-    );
-    cells.extend([
-        print::label_set(object.at("spec.template.spec.nodeSelector")),
-        print::age(object, now),
-        names,
-        images,
-        print::selector(object.at("spec.selector")),
-    ]);
-    cells
 }

@@ -1,28 +1,22 @@
-//! Deployments.
+//! Deployments (`ValidateDeployment`).
 
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::apps;
-use crate::builtin::entry::{
-    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed, wide,
-};
+use crate::builtin::apps::{self, CONTAINERS, IMAGES, READY, SELECTOR};
+use crate::builtin::entry::Capability::{Generation, Scale, Status};
+use crate::builtin::entry::Cell::{Number, Of};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column, content_changed};
 use crate::builtin::pod_spec::defaults;
 use crate::builtin::value::{Read, fill, fill_empty, keep, same, set};
-use crate::builtin::{check, labels, layout, print};
+use crate::builtin::{check, labels, layout};
 use crate::kind::Part;
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["deploy"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        scale: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, Scale],
     default,
     prepare_create: |object, _| set(object, "status", json!({})),
     prepare_update: |new, old, part, _| match part {
@@ -38,47 +32,37 @@ pub(crate) const ENTRY: Entry = Entry {
             check_status(new, old)
         } else {
             let mut errors = validate(new);
-            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-            errors.extend(check::immutable(
-                &check::path("spec.selector"),
-                selector,
-                was,
-            ));
+            errors += check::unchanged(new, old, "spec.selector");
             errors
         }
     },
     warnings: apps::template_warnings,
     columns: COLUMNS,
-    cells,
     new_generation: |new, old| {
         let annotations = "metadata.annotations";
         content_changed(new, old) || !same(new.at(annotations), old.at(annotations))
     },
     status_resets: &["spec", "metadata.labels"],
-    ..Entry::new("apps", "v1", "Deployment", "deployments", "deployment")
+    ..Entry::new("apps", "v1", "Deployment", "deployments")
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Ready",
-        "string",
-        "Pods that are ready, out of those there should be",
-    ),
-    column(
-        "Up-to-date",
-        "string",
-        "Pods made from the current template",
-    ),
-    column(
-        "Available",
-        "string",
-        "Pods that have been ready long enough",
-    ),
+    READY,
+    column!("Up-to-date" string Number("status.updatedReplicas")
+        => "Pods made from the current template"),
+    column!("Available" string Number("status.availableReplicas")
+        => "Pods that have been ready long enough"),
     AGE,
-    wide("Containers", "string", "Names of the containers"),
-    wide("Images", "string", "Images of the containers"),
-    wide("Selector", "string", "Which pods belong to it"),
+    CONTAINERS,
+    IMAGES,
+    Column {
+        cell: Of(|object| match labels::format(object.at("spec.selector")) {
+            Some(selector) => selector.into(),
+            None => "<invalid>".into(),
+        }),
+        ..SELECTOR
+    },
 ];
 
 fn default(object: &mut Value) {
@@ -97,22 +81,16 @@ fn default(object: &mut Value) {
 fn validate(object: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = object.at("spec");
-    let mut errors = check::not_negative(&path.child("replicas"), spec.int("replicas"));
-    errors.extend(apps::check_selector_and_template(&path, spec));
-    errors.extend(check_strategy(&path.child("strategy"), spec.at("strategy")));
-    for field in [
-        "minReadySeconds",
-        "revisionHistoryLimit",
-        "progressDeadlineSeconds",
-    ] {
-        errors.extend(check::not_negative(&path.child(field), spec.int(field)));
-    }
+    let mut errors = check::counts(&path, spec, "replicas");
+    errors += apps::check_selector_and_template(&path, spec);
+    errors += check_strategy(&path.child("strategy"), spec.at("strategy"));
+    let counts = "minReadySeconds revisionHistoryLimit progressDeadlineSeconds";
+    errors += check::counts(&path, spec, counts);
     if let Some(deadline) = spec.int("progressDeadlineSeconds")
         && deadline <= spec.number("minReadySeconds")
     {
-        let path = path.child("progressDeadlineSeconds");
         let detail = "must be greater than minReadySeconds";
-        errors.push(FieldError::invalid(&path, deadline, detail));
+        errors.invalid(&path.child("progressDeadlineSeconds"), deadline, detail);
     }
     errors
 }
@@ -123,29 +101,24 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
     match strategy.text("type") {
         "Recreate" if !rolling.is_null() => {
             let detail = "may not be specified when strategy `type` is 'Recreate'";
-            vec![FieldError::forbidden(&here, detail)]
+            FieldError::forbidden(&here, detail).into()
         }
-        "Recreate" => Vec::new(),
+        "Recreate" => Errors::new(),
         "RollingUpdate" => {
             let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
             let down = here.child("maxUnavailable");
             let mut errors = check::count_or_percent(&down, unavailable);
-            errors.extend(check::count_or_percent(&here.child("maxSurge"), surge));
+            errors += check::count_or_percent(&here.child("maxSurge"), surge);
             if [unavailable, surge].map(check::count_or_percent_value) == [0, 0] {
                 let detail = "may not be 0 when `maxSurge` is 0";
-                errors.push(FieldError::invalid(&down, unavailable.clone(), detail));
+                errors.invalid(&down, unavailable.clone(), detail);
             }
-            errors.extend(check::at_most_all(&down, unavailable));
+            errors += check::at_most_all(&down, unavailable);
             errors
         }
         _ => {
             let accepted = ["Recreate", "RollingUpdate"];
-            vec![layout::not_supported(
-                path,
-                "DeploymentStrategy",
-                strategy,
-                &accepted,
-            )]
+            layout::not_supported(path, "DeploymentStrategy", strategy, &accepted).into()
         }
     }
 }
@@ -154,45 +127,12 @@ fn check_status(new: &Value, old: &Value) -> Errors {
     let status = new.at("status");
     let mut errors = apps::check_counters(
         status,
-        &[
-            "observedGeneration",
-            "replicas",
-            "updatedReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "unavailableReplicas",
-            "terminatingReplicas",
-            "collisionCount",
-        ],
+        "observedGeneration replicas updatedReplicas readyReplicas availableReplicas \
+         unavailableReplicas terminatingReplicas collisionCount",
     );
-    errors.extend(apps::check_at_most(
-        status,
-        &["updatedReplicas", "readyReplicas", "availableReplicas"],
-        "replicas",
-        "cannot be greater than status.replicas",
-    ));
-    errors.extend(apps::check_at_most(
-        status,
-        &["availableReplicas"],
-        "readyReplicas",
-        "cannot be greater than readyReplicas",
-    ));
-    errors.extend(apps::check_collisions(new, old));
+    let parts = "updatedReplicas readyReplicas availableReplicas";
+    errors += apps::check_at_most(status, parts, "status.replicas");
+    errors += apps::check_at_most(status, "availableReplicas", "readyReplicas");
+    errors += apps::check_collisions(new, old);
     errors
-}
-
-fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
-    let ready = object.number("status.readyReplicas");
-    let [names, images] = print::containers(object.items("spec.template.spec.containers"));
-    let selector = labels::format(object.at("spec.selector"));
-    vec![
-        object.name().into(),
-        format!("{ready}/{}", object.number("spec.replicas")).into(),
-        print::number(object, "status.updatedReplicas"),
-        print::number(object, "status.availableReplicas"),
-        print::age(object, now),
-        names,
-        images,
-        selector.unwrap_or_else(|| "<invalid>".to_owned()).into(),
-    ]
 }

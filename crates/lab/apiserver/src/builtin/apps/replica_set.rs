@@ -1,25 +1,21 @@
-//! Replica sets.
+//! Replica sets (`ValidateReplicaSet`).
 
 use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::apps::{self, replicas};
-use crate::builtin::entry::{Capabilities, Entry, Errors};
+use crate::builtin::apps::{self, SELECTOR, replicas};
+use crate::builtin::check;
+use crate::builtin::entry::Capability::{Generation, Scale, Status};
+use crate::builtin::entry::{Entry, Errors};
 use crate::builtin::pod_spec::defaults;
 use crate::builtin::value::{Read, fill, set};
-use crate::builtin::{check, print};
 use crate::kind::Part;
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rs"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        scale: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, Scale],
     default: |object| {
         fill(object, "spec.replicas", 1);
         fill(object, "spec.template", json!({}));
@@ -32,12 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
             replicas::check_status(new)
         } else {
             let mut errors = validate(new);
-            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-            errors.extend(check::immutable(
-                &check::path("spec.selector"),
-                selector,
-                was,
-            ));
+            errors += check::unchanged(new, old, "spec.selector");
             errors
         }
     },
@@ -45,24 +36,14 @@ pub(crate) const ENTRY: Entry = Entry {
     selectable: &[("status.replicas", |object| {
         object.number("status.replicas").to_string()
     })],
-    columns: replicas::COLUMNS,
-    cells: |object, now| {
-        let [names, images] = print::containers(object.items("spec.template.spec.containers"));
-        let mut cells = replicas::counts(object, now);
-        cells.extend([names, images, print::selector(object.at("spec.selector"))]);
-        cells
-    },
-    ..Entry::new("apps", "v1", "ReplicaSet", "replicasets", "replicaset")
+    columns: &replicas::columns(SELECTOR),
+    ..Entry::new("apps", "v1", "ReplicaSet", "replicasets")
 };
 
 fn validate(object: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = object.at("spec");
-    let mut errors = check::not_negative(&path.child("replicas"), spec.int("replicas"));
-    errors.extend(check::not_negative(
-        &path.child("minReadySeconds"),
-        spec.int("minReadySeconds"),
-    ));
-    errors.extend(apps::check_selector_and_template(&path, spec));
+    let mut errors = check::counts(&path, spec, "replicas minReadySeconds");
+    errors += apps::check_selector_and_template(&path, spec);
     errors
 }

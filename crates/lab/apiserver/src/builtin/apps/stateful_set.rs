@@ -1,28 +1,24 @@
-//! Stateful sets.
+//! Stateful sets (`ValidateStatefulSet`).
 
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::apps;
+use crate::builtin::apps::{self, CONTAINERS, IMAGES, READY};
 use crate::builtin::core::volumes;
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column, wide};
+use crate::builtin::entry::Capability::{Generation, Scale, Status};
+use crate::builtin::entry::{AGE, Entry, Errors, NAME};
 use crate::builtin::pod_spec::{defaults, validate};
 use crate::builtin::value::{
     Read, existing, fill, fill_empty, items_mut, keep, object_at, remove, same, set,
 };
-use crate::builtin::{check, labels, layout, print};
+use crate::builtin::{check, labels, layout};
 use crate::kind::Part;
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sts"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        scale: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, Scale],
     default,
     prepare_create: |object, _| {
         set(
@@ -46,29 +42,8 @@ pub(crate) const ENTRY: Entry = Entry {
         all
     },
     name: machinery::names::name_is_dns_label,
-    columns: &[
-        NAME,
-        column(
-            "Ready",
-            "string",
-            "Pods that are ready, out of those there should be",
-        ),
-        AGE,
-        wide("Containers", "string", "Names of the containers"),
-        wide("Images", "string", "Images of the containers"),
-    ],
-    cells: |object, now| {
-        let ready = object.number("status.readyReplicas");
-        let [names, images] = print::containers(object.items("spec.template.spec.containers"));
-        vec![
-            object.name().into(),
-            format!("{ready}/{}", object.number("spec.replicas")).into(),
-            print::age(object, now),
-            names,
-            images,
-        ]
-    },
-    ..Entry::new("apps", "v1", "StatefulSet", "statefulsets", "statefulset")
+    columns: &[NAME, READY, AGE, CONTAINERS, IMAGES],
+    ..Entry::new("apps", "v1", "StatefulSet", "statefulsets")
 };
 
 fn default(object: &mut Value) {
@@ -109,68 +84,40 @@ fn check_spec(spec: &Value, new: bool) -> Errors {
     let mut errors = Errors::new();
     let here = path.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
-        "" => errors.push(FieldError::required(&here, "")),
+        "" => errors.required(&here, ""),
         "OrderedReady" | "Parallel" => {}
         other => {
-            let detail = "must be 'OrderedReady' or 'Parallel'";
-            errors.push(FieldError::invalid(&here, other, detail));
+            errors.invalid(&here, other, "must be 'OrderedReady' or 'Parallel'");
         }
     }
-    errors.extend(check_strategy(
-        &path.child("updateStrategy"),
-        spec.at("updateStrategy"),
-    ));
+    errors += check_strategy(&path.child("updateStrategy"), spec.at("updateStrategy"));
     for field in ["whenDeleted", "whenScaled"] {
         let policy = "persistentVolumeClaimRetentionPolicy";
         if spec.has(policy) {
             let path = path.child(policy).child(field);
-            let value = spec.at(policy).text(field);
-            errors.extend(check::supported(&path, value, &["Retain", "Delete"]));
+            errors += check::supported(&path, spec.at(policy).text(field), &["Retain", "Delete"]);
         }
     }
     if new {
-        for (i, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
-            let path = path.child("volumeClaimTemplates").index(i).child("spec");
-            errors.extend(volumes::check_claim_spec(&path, claim.at("spec")));
+        for (path, claim) in spec.each(&path, "volumeClaimTemplates") {
+            let path = path.child("spec");
+            errors += volumes::check_claim_spec(&path, claim.at("spec"));
         }
     }
-    errors.extend(check::not_negative(
-        &path.child("replicas"),
-        spec.int("replicas"),
-    ));
-    errors.extend(check::not_negative(
-        &path.child("minReadySeconds"),
-        spec.int("minReadySeconds"),
-    ));
-    errors.extend(check::not_negative(
-        &path.child("ordinals.start"),
-        spec.int("ordinals.start"),
-    ));
+    errors += check::counts(&path, spec, "replicas minReadySeconds ordinals.start");
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
-        errors.extend(check::label(&path.child("serviceName"), service));
+        errors += check::label(&path.child("serviceName"), service);
     }
     let selector = spec.at("selector");
-    errors.extend(apps::check_selector(
-        &path.child("selector"),
-        selector,
-        "statefulset",
-    ));
+    errors += apps::check_selector(&path.child("selector"), selector, "statefulset");
     if labels::is_readable(selector) {
-        errors.extend(check_template(&path.child("template"), spec));
+        errors += check_template(&path.child("template"), spec);
     } else {
-        errors.push(FieldError::invalid(
-            &path.child("selector"),
-            selector.clone(),
-            "",
-        ));
+        errors.invalid(&path.child("selector"), selector.clone(), "");
     }
     let template = spec.at("template");
-    errors.extend(apps::check_always_restarts(
-        &path.child("template"),
-        template,
-        "StatefulSet",
-    ));
+    errors += apps::check_always_restarts(&path.child("template"), template, "StatefulSet");
     errors
 }
 
@@ -199,7 +146,7 @@ fn check_template(path: &Path, spec: &Value) -> Errors {
     if !labels::matches(selector, own) && (selector.is_null() || !labels::is_empty(selector)) {
         errors.push(apps::selector_mismatch(path, own));
     }
-    errors.extend(validate::check_template(path, &template));
+    errors += validate::check_template(path, &template);
     errors
 }
 
@@ -207,35 +154,29 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
     let rolling = strategy.at("rollingUpdate");
     let here = path.child("rollingUpdate");
     match strategy.text("type") {
-        "" => vec![FieldError::required(path, "")],
+        "" => FieldError::required(path, "").into(),
         "OnDelete" if !rolling.is_null() => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
             let kind = "RollingUpdateStatefulSetStrategy";
-            vec![layout::invalid(&here, kind, rolling, detail)]
+            layout::invalid(&here, kind, rolling, detail).into()
         }
-        "OnDelete" => Vec::new(),
+        "OnDelete" => Errors::new(),
         "RollingUpdate" => {
-            let mut errors =
-                check::not_negative(&here.child("partition"), rolling.int("partition"));
+            let mut errors = check::counts(&here, rolling, "partition");
             if rolling.has("maxUnavailable") {
                 let value = rolling.at("maxUnavailable");
                 let here = here.child("maxUnavailable");
-                errors.extend(check::count_or_percent(&here, value));
+                errors += check::count_or_percent(&here, value);
                 if check::count_or_percent_value(value) == 0 {
-                    errors.push(FieldError::invalid(&here, value.clone(), "cannot be 0"));
+                    errors.invalid(&here, value.clone(), "cannot be 0");
                 }
-                errors.extend(check::at_most_all(&here, value));
+                errors += check::at_most_all(&here, value);
             }
             errors
         }
         _ => {
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            vec![layout::invalid(
-                path,
-                "StatefulSetUpdateStrategy",
-                strategy,
-                detail,
-            )]
+            layout::invalid(path, "StatefulSetUpdateStrategy", strategy, detail).into()
         }
     }
 }
@@ -258,39 +199,18 @@ fn check_update(new: &Value, old: &Value) -> Errors {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', \
                       'template', 'updateStrategy', 'revisionHistoryLimit', \
                       'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-        errors.push(FieldError::forbidden(&Path::new("spec"), detail));
+        errors.forbidden(&Path::new("spec"), detail);
     }
     errors
 }
 
 fn check_status(new: &Value, old: &Value) -> Errors {
     let status = new.at("status");
-    let parts = [
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-    ];
-    let mut errors = apps::check_counters(
-        status,
-        &[
-            "replicas",
-            "readyReplicas",
-            "currentReplicas",
-            "updatedReplicas",
-            "availableReplicas",
-            "observedGeneration",
-            "collisionCount",
-        ],
-    );
-    let detail = "cannot be greater than status.replicas";
-    errors.extend(apps::check_at_most(status, &parts, "replicas", detail));
-    errors.extend(apps::check_at_most(
-        status,
-        &["availableReplicas"],
-        "readyReplicas",
-        "cannot be greater than status.readyReplicas",
-    ));
-    errors.extend(apps::check_collisions(new, old));
+    let parts = "readyReplicas currentReplicas updatedReplicas availableReplicas";
+    let counters = format!("replicas {parts} observedGeneration collisionCount");
+    let mut errors = apps::check_counters(status, &counters);
+    errors += apps::check_at_most(status, parts, "status.replicas");
+    errors += apps::check_at_most(status, "availableReplicas", "status.readyReplicas");
+    errors += apps::check_collisions(new, old);
     errors
 }

@@ -17,7 +17,7 @@ mod tests;
 use machinery::json;
 use serde_json::{Map, Value, json};
 
-use super::{AUTOSCALER, cells, check_spec, default_metrics};
+use super::{AUTOSCALER, check_spec, default_metrics};
 use crate::builtin::apps;
 use crate::builtin::entry::{Entry, keep_other_part};
 use crate::builtin::layout;
@@ -66,183 +66,127 @@ pub(super) const AUTOSCALER_V1: Entry = Entry {
     },
     validate: |object| check_spec(&to_v2(object), None),
     validate_update: |new, old, part| match part {
-        Part::Status => {
-            apps::check_counters(new.at("status"), &["currentReplicas", "desiredReplicas"])
-        }
+        Part::Status => apps::check_counters(new.at("status"), "currentReplicas desiredReplicas"),
         _ => check_spec(&to_v2(new), Some(&to_v2(old))),
     },
-    cells: |object, now| cells(&to_v2(object), now),
+    table_form: Some(to_v2),
     ..AUTOSCALER
 };
 
-/// Fields of a kind of metric: the name in v1, the path in v2, and the v1 value for an empty one.
-type Places = &'static [(&'static str, &'static str, Option<&'static str>)];
+/// Fields of metrics, a line each: the field of the kind, the name in v1, the path in v2, and the
+/// value that v1 has for an absent one, if any.
+const TARGETS: &str = r#"
+    object            target                   describedObject
+    object            metricName               metric.name                ""
+    object            selector                 metric.selector
+    object            targetValue              target.value               "0"
+    object            averageValue             target.averageValue
+    pods              metricName               metric.name                ""
+    pods              selector                 metric.selector
+    pods              targetAverageValue       target.averageValue        "0"
+    resource          name                     name                       ""
+    resource          targetAverageUtilization target.averageUtilization
+    resource          targetAverageValue       target.averageValue
+    containerResource name                     name                       ""
+    containerResource container                container                  ""
+    containerResource targetAverageUtilization target.averageUtilization
+    containerResource targetAverageValue       target.averageValue
+    external          metricName               metric.name                ""
+    external          metricSelector           metric.selector
+    external          targetValue              target.value
+    external          targetAverageValue       target.averageValue"#;
 
-const TARGETS: &[(&str, Places)] = &[
-    (
-        "object",
-        &[
-            ("target", "describedObject", None),
-            ("metricName", "metric.name", Some("")),
-            ("selector", "metric.selector", None),
-            ("targetValue", "target.value", Some("0")),
-            ("averageValue", "target.averageValue", None),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", "metric.name", Some("")),
-            ("selector", "metric.selector", None),
-            ("targetAverageValue", "target.averageValue", Some("0")),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", "name", Some("")),
-            (
-                "targetAverageUtilization",
-                "target.averageUtilization",
-                None,
-            ),
-            ("targetAverageValue", "target.averageValue", None),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", "name", Some("")),
-            ("container", "container", Some("")),
-            (
-                "targetAverageUtilization",
-                "target.averageUtilization",
-                None,
-            ),
-            ("targetAverageValue", "target.averageValue", None),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", "metric.name", Some("")),
-            ("metricSelector", "metric.selector", None),
-            ("targetValue", "target.value", None),
-            ("targetAverageValue", "target.averageValue", None),
-        ],
-    ),
-];
+/// The same for current values.
+const CURRENTS: &str = r#"
+    object            target                    describedObject
+    object            metricName                metric.name                ""
+    object            selector                  metric.selector
+    object            currentValue              current.value              "0"
+    object            averageValue              current.averageValue
+    pods              metricName                metric.name                ""
+    pods              selector                  metric.selector
+    pods              currentAverageValue       current.averageValue       "0"
+    resource          name                      name                       ""
+    resource          currentAverageUtilization current.averageUtilization
+    resource          currentAverageValue       current.averageValue       "0"
+    containerResource name                      name                       ""
+    containerResource container                 container                  ""
+    containerResource currentAverageUtilization current.averageUtilization
+    containerResource currentAverageValue       current.averageValue       "0"
+    external          metricName                metric.name                ""
+    external          metricSelector            metric.selector
+    external          currentValue              current.value              "0"
+    external          currentAverageValue       current.averageValue"#;
 
-const CURRENTS: &[(&str, Places)] = &[
-    (
-        "object",
-        &[
-            ("target", "describedObject", None),
-            ("metricName", "metric.name", Some("")),
-            ("selector", "metric.selector", None),
-            ("currentValue", "current.value", Some("0")),
-            ("averageValue", "current.averageValue", None),
-        ],
-    ),
-    (
-        "pods",
-        &[
-            ("metricName", "metric.name", Some("")),
-            ("selector", "metric.selector", None),
-            ("currentAverageValue", "current.averageValue", Some("0")),
-        ],
-    ),
-    (
-        "resource",
-        &[
-            ("name", "name", Some("")),
-            (
-                "currentAverageUtilization",
-                "current.averageUtilization",
-                None,
-            ),
-            ("currentAverageValue", "current.averageValue", Some("0")),
-        ],
-    ),
-    (
-        "containerResource",
-        &[
-            ("name", "name", Some("")),
-            ("container", "container", Some("")),
-            (
-                "currentAverageUtilization",
-                "current.averageUtilization",
-                None,
-            ),
-            ("currentAverageValue", "current.averageValue", Some("0")),
-        ],
-    ),
-    (
-        "external",
-        &[
-            ("metricName", "metric.name", Some("")),
-            ("metricSelector", "metric.selector", None),
-            ("currentValue", "current.value", Some("0")),
-            ("currentAverageValue", "current.averageValue", None),
-        ],
-    ),
-];
+/// Sources of a metric, each with its rows of a table: v1, v2, zero.
+fn sources<'a>(
+    metric: &'a Value,
+    table: &'static str,
+) -> impl Iterator<Item = (&'a str, &'a Value, Vec<[&'static str; 3]>)> {
+    let rows = |kind: &str| -> Vec<[&'static str; 3]> {
+        let lines = table.lines().map(|line| line.split_whitespace());
+        let rows = lines.filter_map(|mut words| {
+            (words.next()? == kind).then_some([
+                words.next()?,
+                words.next()?,
+                words.next().unwrap_or_default(),
+            ])
+        });
+        rows.collect()
+    };
+    let sources = metric
+        .entries("")
+        .into_iter()
+        .filter(|(_, source)| !source.is_null());
+    sources
+        .map(move |(kind, source)| (kind, source, rows(kind)))
+        .filter(|(_, _, rows)| !rows.is_empty())
+}
 
-fn metric_to_v1(metric: &Value, kinds: &[(&str, Places)]) -> Value {
+fn metric_to_v1(metric: &Value, table: &'static str) -> Value {
     let mut out = json!({ "type": metric.text("type") });
-    for (kind, places) in kinds {
-        let source = metric.at(kind);
-        if source.is_null() {
-            continue;
-        }
+    for (kind, source, rows) in sources(metric, table) {
         let mut fields = Map::new();
-        for (v1, v2, zero) in *places {
-            match (source.at(v2), zero) {
-                (Value::Null, None) => {}
-                (Value::Null, Some(zero)) => {
-                    fields.insert((*v1).to_owned(), (*zero).into());
+        for [v1, v2, zero] in rows {
+            match source.at(v2) {
+                Value::Null if zero.is_empty() => {}
+                Value::Null => {
+                    fields.insert(v1.to_owned(), zero.trim_matches('"').into());
                 }
-                (value, _) => {
-                    fields.insert((*v1).to_owned(), value.clone());
+                value => {
+                    fields.insert(v1.to_owned(), value.clone());
                 }
             }
         }
-        out[*kind] = fields.into();
+        out[kind] = fields.into();
     }
     out
 }
 
-fn metric_to_v2(metric: &Value, kinds: &[(&str, Places)]) -> Value {
+fn metric_to_v2(metric: &Value, table: &'static str) -> Value {
     if !metric.is_object() {
         return metric.clone();
     }
     let mut out = json!({ "type": metric.text("type") });
-    for (kind, places) in kinds {
-        let source = metric.at(kind);
-        if source.is_null() {
-            continue;
-        }
+    for (kind, source, rows) in sources(metric, table) {
         let mut made = json!({});
-        for (v1, v2, _) in *places {
+        for [v1, v2, _] in rows {
             if source.has(v1) {
                 set(&mut made, v2, source.at(v1).clone());
             }
         }
-        if places
-            .iter()
-            .any(|(_, path, _)| path.starts_with("target."))
-        {
+        if table == TARGETS {
             let sort = target_type(kind, &made);
             set(&mut made, "target.type", sort);
             // v1 cannot leave the value out, so a zero beside an average is none.
-            let averaged = *kind == "object" && made.has("target.averageValue");
+            let averaged = kind == "object" && made.has("target.averageValue");
             if averaged && made.text("target.value") == "0" {
                 remove(&mut made, "target.value");
             }
         } else {
             fill(&mut made, "current", json!({}));
         }
-        out[*kind] = made;
+        out[kind] = made;
     }
     out
 }

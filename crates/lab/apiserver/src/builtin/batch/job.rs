@@ -1,16 +1,16 @@
-//! Jobs.
+//! Jobs (`ValidateJob`).
 
 mod policy;
 mod update;
 
 use jiff::Timestamp;
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::apps;
-use crate::builtin::entry::{
-    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed, wide,
-};
+use crate::builtin::apps::{self, CONTAINERS, IMAGES, SELECTOR};
+use crate::builtin::entry::Capability::{Generation, Status};
+use crate::builtin::entry::Cell::{At, Of};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column, content_changed};
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, object_at, set};
 use crate::builtin::{check, labels, print};
@@ -19,11 +19,7 @@ use crate::kind::Part;
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status],
     default,
     prepare_create: |job, _| {
         if !job.is_true("spec.manualSelector") {
@@ -50,8 +46,7 @@ pub(crate) const ENTRY: Entry = Entry {
         job.number("status.succeeded").to_string()
     })],
     columns: COLUMNS,
-    cells,
-    ..Entry::new("batch", "v1", "Job", "jobs", "job")
+    ..Entry::new("batch", "v1", "Job", "jobs")
 };
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
@@ -61,17 +56,14 @@ const OLD_NAME_LABEL: &str = "job-name";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Status", "string", "How far the job is"),
-    column(
-        "Completions",
-        "string",
-        "Pods that succeeded, out of those that have to",
-    ),
-    column("Duration", "string", "How long the job has run, or ran"),
+    column!("Status" string Of(state) => "How far the job is"),
+    column!("Completions" string Of(completions)
+        => "Pods that succeeded, out of those that have to"),
+    column!("Duration" string At(duration) => "How long the job has run, or ran"),
     AGE,
-    wide("Containers", "string", "Names of the containers"),
-    wide("Images", "string", "Images of the containers"),
-    wide("Selector", "string", "Which pods belong to it"),
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
 ];
 
 fn default(job: &mut Value) {
@@ -141,17 +133,13 @@ fn generate_selector(job: &mut Value) {
 
 fn validate_job(job: &Value) -> Errors {
     let mut errors = check_generated_selector(job, true);
-    errors.extend(check_spec(job));
+    errors += check_spec(job);
     let completions = job.number("spec.completions");
     if job.text("spec.completionMode") == "Indexed" && completions > 0 {
         let host = format!("{}-{}", job.name(), completions - 1);
         if !machinery::names::is_dns1123_label(&host).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {host}");
-            errors.push(FieldError::invalid(
-                &check::path("metadata.name"),
-                job.name(),
-                detail,
-            ));
+            errors.invalid(&Path::new("metadata.name"), job.name(), detail);
         }
     }
     errors
@@ -160,23 +148,23 @@ fn validate_job(job: &Value) -> Errors {
 fn check_generated_selector(job: &Value, with_prefixes: bool) -> Errors {
     let selector = job.at("spec.selector");
     if job.is_true("spec.manualSelector") || selector.is_null() {
-        return Vec::new();
+        return Errors::new();
     }
     let mut errors = Errors::new();
     let (name, uid) = (job.name(), job.text("metadata.uid"));
-    errors.extend(check::required(&check::path("metadata.uid"), uid));
+    errors += check::required(&Path::new("metadata.uid"), uid);
     let mut owned = vec![(OLD_UID_LABEL, uid), (OLD_NAME_LABEL, name)];
     if with_prefixes {
         owned.extend([(UID_LABEL, uid), (NAME_LABEL, name)]);
     }
     let own = job.at("spec.template.metadata.labels");
     for (label, expected) in &owned {
-        let path = check::path("spec.template.metadata.labels").key(label);
+        let path = Path::new("spec.template.metadata.labels").key(label);
         let detail = format!("must be '{expected}'");
         match own.get(label).and_then(Value::as_str) {
-            None => errors.push(FieldError::required(&path, detail)),
+            None => errors.required(&path, detail),
             Some(value) if value != *expected => {
-                errors.push(FieldError::invalid(&path, own.clone(), detail));
+                errors.invalid(&path, own.clone(), detail);
             }
             Some(_) => {}
         }
@@ -187,11 +175,7 @@ fn check_generated_selector(job: &Value, with_prefixes: bool) -> Errors {
         .collect();
     if labels::is_readable(selector) && !labels::matches(selector, &expected) {
         let detail = "`selector` not auto-generated";
-        errors.push(FieldError::invalid(
-            &check::path("spec.selector"),
-            selector.clone(),
-            detail,
-        ));
+        errors.invalid(&Path::new("spec.selector"), selector.clone(), detail);
     }
     errors
 }
@@ -202,9 +186,9 @@ fn check_spec(job: &Value) -> Errors {
     let mut errors = check_job_spec(&path, spec);
     let selector = spec.at("selector");
     if selector.is_null() {
-        errors.push(FieldError::required(&path.child("selector"), ""));
+        errors.required(&path.child("selector"), "");
     } else {
-        errors.extend(labels::check_selector(&path.child("selector"), selector));
+        errors += labels::check_selector(&path.child("selector"), selector);
     }
     let own = spec.at("template.metadata.labels");
     if labels::is_readable(selector) && !labels::matches(selector, own) {
@@ -215,38 +199,26 @@ fn check_spec(job: &Value) -> Errors {
 
 /// The spec of a job, whether of its own or in a cron job.
 pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
-    let mut errors = Errors::new();
-    for field in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        errors.extend(check::not_negative(&path.child(field), spec.int(field)));
-    }
+    let counts = "parallelism completions activeDeadlineSeconds backoffLimit \
+                  ttlSecondsAfterFinished backoffLimitPerIndex maxFailedIndexes";
+    let mut errors = check::counts(path, spec, counts);
     if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
         let path = path.child("backoffLimitPerIndex");
-        errors.push(FieldError::required(
-            &path,
-            "when maxFailedIndexes is specified",
-        ));
+        errors.required(&path, "when maxFailedIndexes is specified");
     }
     if let Some(manager) = spec.maybe_text("managedBy") {
         let path = path.child("managedBy");
-        errors.extend(check::domain_prefixed_path(&path, manager));
+        errors += check::domain_prefixed_path(&path, manager);
         if manager.len() > 63 {
-            errors.push(FieldError::too_long(&path, 63));
+            errors.too_long(&path, 63);
         }
     }
-    errors.extend(policy::check_completion(path, spec));
+    errors += policy::check_completion(path, spec);
     if spec.has("podFailurePolicy") {
-        errors.extend(policy::check_failure(&path.child("podFailurePolicy"), spec));
+        errors += policy::check_failure(&path.child("podFailurePolicy"), spec);
     }
     if spec.has("successPolicy") {
-        errors.extend(policy::check_success(&path.child("successPolicy"), spec));
+        errors += policy::check_success(&path.child("successPolicy"), spec);
     }
     let replacement = spec.maybe_text("podReplacementPolicy");
     let accepted: &[&str] = if spec.has("podFailurePolicy") {
@@ -254,31 +226,19 @@ pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
     } else {
         &["Failed", "TerminatingOrFailed"]
     };
-    errors.extend(check::maybe_one_of(
-        &path.child("podReplacementPolicy"),
-        replacement,
-        accepted,
-    ));
-    errors.extend(validate::check_template(
-        &path.child("template"),
-        spec.at("template"),
-    ));
+    errors += check::maybe_one_of(&path.child("podReplacementPolicy"), replacement, accepted);
+    errors += validate::check_template(&path.child("template"), spec.at("template"));
     let here = path.child("template").child("spec").child("restartPolicy");
     match spec.text("template.spec.restartPolicy") {
         "Always" | "" => {
-            let detail = "valid values: \"OnFailure\", \"Never\"";
-            errors.push(FieldError::required(&here, detail));
+            errors.required(&here, "valid values: \"OnFailure\", \"Never\"");
         }
         policy @ "OnFailure" if spec.has("podFailurePolicy") => {
             let detail = "only \"Never\" is supported when podFailurePolicy is specified";
-            errors.push(FieldError::invalid(&here, policy, detail));
+            errors.invalid(&here, policy, detail);
         }
         "OnFailure" | "Never" => {}
-        other => errors.push(FieldError::not_supported(
-            &here,
-            other,
-            ["OnFailure", "Never"],
-        )),
+        other => errors.not_supported(&here, other, ["OnFailure", "Never"]),
     }
     errors
 }
@@ -303,21 +263,28 @@ pub(super) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
     all
 }
 
-fn cells(job: &Value, now: Timestamp) -> Vec<Value> {
+fn completions(job: &Value) -> Value {
     let succeeded = job.number("status.succeeded");
-    let completions = match (job.int("spec.completions"), job.number("spec.parallelism")) {
-        (Some(completions), _) => format!("{succeeded}/{completions}"),
-        (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
-        _ => format!("{succeeded}/1"),
-    };
+    match (job.int("spec.completions"), job.number("spec.parallelism")) {
+        (Some(completions), _) => format!("{succeeded}/{completions}").into(),
+        (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}").into(),
+        _ => format!("{succeeded}/1").into(),
+    }
+}
+
+fn duration(job: &Value, now: Timestamp) -> Value {
     let start = job.at("status.startTime");
-    let duration = match (start.is_null(), job.at("status.completionTime")) {
-        (true, _) => String::new(),
-        (false, Value::Null) => print::since(start, now),
-        (false, end) => print::between(start, end).unwrap_or_default(),
-    };
+    match (start.is_null(), job.at("status.completionTime")) {
+        (true, _) => "".into(),
+        (false, Value::Null) => print::since(start, now).into(),
+        (false, end) => print::between(start, end).unwrap_or_default().into(),
+    }
+}
+
+/// The first of these states that holds, in the order of `printJob` upstream.
+fn state(job: &Value) -> Value {
     let is = |kind: &str| print::condition_is_true(job.items("status.conditions"), kind);
-    let status = match () {
+    let state = match () {
         () if is("Complete") => "Complete",
         () if is("Failed") => "Failed",
         () if job.has("metadata.deletionTimestamp") => "Terminating",
@@ -326,15 +293,5 @@ fn cells(job: &Value, now: Timestamp) -> Vec<Value> {
         () if is("SuccessCriteriaMet") => "SuccessCriteriaMet",
         () => "Running",
     };
-    let [names, images] = print::containers(job.items("spec.template.spec.containers"));
-    vec![
-        job.name().into(),
-        status.into(),
-        completions.into(),
-        duration.into(),
-        print::age(job, now),
-        names,
-        images,
-        print::selector(job.at("spec.selector")),
-    ]
+    state.into()
 }

@@ -1,16 +1,16 @@
-//! Config maps and secrets.
+//! Config maps and secrets (`ValidateConfigMap`, `ValidateSecret`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use machinery::json;
-use serde_json::{Value, json};
+use serde_json::Value;
 use x509_parser::pem::Pem;
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
+use crate::builtin::check;
+use crate::builtin::entry::Cell::{Count, Of, Text};
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column, selectable_text};
 use crate::builtin::value::{Read, fill_empty, keep, object_at, remove};
-use crate::builtin::{check, print};
 use crate::kind::{Part, WriteContext};
 
 /// Maximum size of the data in bytes.
@@ -19,30 +19,24 @@ const MAX_SIZE: usize = 1024 * 1024;
 /// Config maps.
 pub(crate) const CONFIG_MAP: Entry = Entry {
     short_names: &["cm"],
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: validate_config_map,
     validate_update: |new, old, _| {
         let mut errors = check_frozen(new, old, &["data", "binaryData"]);
-        errors.extend(validate_config_map(new));
+        errors += validate_config_map(new);
         errors
     },
     columns: &[
         NAME,
-        column("Data", "string", "How many entries there are"),
+        column!("Data" string Of(|map| (map.count("data") + map.count("binaryData")).into())
+            => "How many entries there are"),
         AGE,
     ],
-    cells: |map, now| {
-        let count = map.count("data") + map.count("binaryData");
-        vec![map.name().into(), json!(count), print::age(map, now)]
-    },
-    ..Entry::new("", "v1", "ConfigMap", "configmaps", "configmap")
+    ..Entry::new("", "v1", "ConfigMap", "configmaps")
 };
 
 /// Secrets.
 pub(crate) const SECRET: Entry = Entry {
     default: default_secret,
-    prepare_create: |_, _| (),
     prepare_update: |new: &mut Value, old: &Value, _: Part<'_>, _: WriteContext<'_>| {
         if new.text("type").is_empty() {
             keep(new, old, "type");
@@ -51,45 +45,34 @@ pub(crate) const SECRET: Entry = Entry {
     validate: validate_secret,
     warnings: |secret, _| tls_warnings(secret),
     validate_update: |new, old, _| {
-        let mut errors = check::immutable(&Path::new("type"), new.at("type"), old.at("type"));
-        errors.extend(check_frozen(new, old, &["data"]));
-        errors.extend(validate_secret(new));
+        let mut errors = check::unchanged(new, old, "type");
+        errors += check_frozen(new, old, &["data"]);
+        errors += validate_secret(new);
         errors
     },
-    selectable: &[("type", |secret| secret.text("type").to_owned())],
+    selectable: &[selectable_text!("type")],
     columns: &[
         NAME,
-        column("Type", "string", "What the secret is for"),
-        column("Data", "string", "How many entries there are"),
+        column!("Type" string Text("type") => "What the secret is for"),
+        column!("Data" string Count("data") => "How many entries there are"),
         AGE,
     ],
-    cells: secret_cells,
-    capabilities: Capabilities::NONE,
-    ..Entry::new("", "v1", "Secret", "secrets", "secret")
+    ..Entry::new("", "v1", "Secret", "secrets")
 };
-
-fn secret_cells(secret: &Value, now: Timestamp) -> Vec<Value> {
-    vec![
-        secret.name().into(),
-        secret.text("type").into(),
-        json!(secret.count("data")),
-        print::age(secret, now),
-    ]
-}
 
 /// An object marked immutable keeps the mark and the data.
 fn check_frozen(new: &Value, old: &Value, fields: &[&str]) -> Errors {
     if !old.is_true("immutable") {
-        return Vec::new();
+        return Errors::new();
     }
     let detail = "field is immutable when `immutable` is set";
     let mut errors = Errors::new();
     if !new.is_true("immutable") {
-        errors.push(FieldError::forbidden(&Path::new("immutable"), detail));
+        errors.forbidden(&Path::new("immutable"), detail);
     }
     for field in fields {
         if new.at(field) != old.at(field) {
-            errors.push(FieldError::forbidden(&Path::new(field), detail));
+            errors.forbidden(&Path::new(field), detail);
         }
     }
     errors
@@ -100,20 +83,19 @@ fn validate_config_map(map: &Value) -> Errors {
     let mut size = 0;
     for (key, value) in map.entries("data") {
         let path = Path::new("data").key(key);
-        errors.extend(check::config_key(&path, key));
+        errors += check::config_key(&path, key);
         if map.entry("binaryData", key).is_some() {
-            let detail = "duplicate of key present in binaryData";
-            errors.push(FieldError::invalid(&path, key, detail));
+            errors.invalid(&path, key, "duplicate of key present in binaryData");
         }
         size += value.as_str().map_or(0, str::len);
     }
     for (key, value) in map.entries("binaryData") {
-        errors.extend(check::config_key(&Path::new("binaryData").key(key), key));
+        errors += check::config_key(&Path::new("binaryData").key(key), key);
         size += decoded(value).len();
     }
     if size > MAX_SIZE {
         // Upstream reports this at a path with one empty name, which prints as a pair of brackets.
-        errors.push(FieldError::too_long(&Path::new("[]"), MAX_SIZE));
+        errors.too_long(&Path::new("[]"), MAX_SIZE);
     }
     errors
 }
@@ -145,11 +127,11 @@ fn validate_secret(secret: &Value) -> Errors {
     let path = Path::new("data");
     let mut size = 0;
     for (key, value) in secret.entries("data") {
-        errors.extend(check::config_key(&path.key(key), key));
+        errors += check::config_key(&path.key(key), key);
         size += decoded(value).len();
     }
     if size > MAX_SIZE {
-        errors.push(FieldError::too_long(&path, MAX_SIZE));
+        errors.too_long(&path, MAX_SIZE);
     }
     let has = |key: &str| secret.entry("data", key).is_some();
     let missing = |key: &str| FieldError::required(&path.key(key), "");
@@ -157,16 +139,15 @@ fn validate_secret(secret: &Value) -> Errors {
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
             if secret.annotation(key).unwrap_or_default().is_empty() {
-                let path = check::path("metadata.annotations").key(key);
-                errors.push(FieldError::required(&path, ""));
+                errors.required(&Path::new("metadata.annotations").key(key), "");
             }
         }
-        "kubernetes.io/dockercfg" => errors.extend(check_docker(secret, ".dockercfg")),
+        "kubernetes.io/dockercfg" => errors += check_docker(secret, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => {
-            errors.extend(check_docker(secret, ".dockerconfigjson"));
+            errors += check_docker(secret, ".dockerconfigjson");
         }
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
-            errors.extend([missing("username"), missing("password")]);
+            errors += [missing("username"), missing("password")];
         }
         "kubernetes.io/ssh-auth" => {
             let key = secret
@@ -178,12 +159,10 @@ fn validate_secret(secret: &Value) -> Errors {
             }
         }
         "kubernetes.io/tls" => {
-            errors.extend(
-                ["tls.crt", "tls.key"]
-                    .into_iter()
-                    .filter(|key| !has(key))
-                    .map(missing),
-            );
+            errors += ["tls.crt", "tls.key"]
+                .into_iter()
+                .filter(|key| !has(key))
+                .map(missing);
         }
         _ => {}
     }
@@ -193,22 +172,18 @@ fn validate_secret(secret: &Value) -> Errors {
 fn check_docker(secret: &Value, key: &str) -> Errors {
     let path = Path::new("data").key(key);
     let Some(value) = secret.entry("data", key) else {
-        return vec![FieldError::required(&path, "")];
+        return FieldError::required(&path, "").into();
     };
     // Go decodes into a map: null is an empty one.
     let detail = match json::decode(&decoded(value)) {
-        Ok(read) if read.value.is_object() || read.value.is_null() => return Vec::new(),
+        Ok(read) if read.value.is_object() || read.value.is_null() => return Errors::new(),
         Ok(read) => format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             json::go_type(&read.value)
         ),
         Err(error) => error.to_string(),
     };
-    vec![FieldError::invalid(
-        &path,
-        "<secret contents redacted>",
-        detail,
-    )]
+    FieldError::invalid(&path, "<secret contents redacted>", detail).into()
 }
 
 /// Warns about TLS secrets without a certificate or key. Whether they match is not checked.

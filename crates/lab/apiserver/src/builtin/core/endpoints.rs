@@ -1,10 +1,12 @@
-//! Endpoints.
+//! Endpoints (`ValidateEndpoints`).
 
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
-use crate::builtin::value::{Read, fill_empty, items_mut, same};
+use crate::builtin::entry::Capability::CreateOnUpdate;
+use crate::builtin::entry::Cell::Of;
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column};
+use crate::builtin::value::{Read, fill_empty, indexed, items_mut, same};
 use crate::builtin::{check, ip, print};
 
 /// The kind.
@@ -13,10 +15,7 @@ pub(crate) const ENTRY: Entry = Entry {
     deprecation: Some(
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     ),
-    capabilities: Capabilities {
-        create_on_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[CreateOnUpdate],
     default: |endpoints| {
         for subset in items_mut(endpoints, "subsets") {
             for port in items_mut(subset, "ports") {
@@ -24,53 +23,38 @@ pub(crate) const ENTRY: Entry = Entry {
             }
         }
     },
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: |endpoints| check_subsets(endpoints.items("subsets")),
     validate_update: |new, old, _| {
         // Unchanged subsets are not validated again.
         if same(new.at("subsets"), old.at("subsets")) {
-            Vec::new()
+            Errors::new()
         } else {
             check_subsets(new.items("subsets"))
         }
     },
     columns: &[
         NAME,
-        column("Endpoints", "string", "Addresses and ports"),
+        column!("Endpoints" string Of(addresses) => "Addresses and ports"),
         AGE,
     ],
-    cells: |endpoints, now| {
-        vec![
-            endpoints.name().into(),
-            addresses(endpoints),
-            print::age(endpoints, now),
-        ]
-    },
-    ..Entry::new("", "v1", "Endpoints", "endpoints", "endpoints")
+    ..Entry::new("", "v1", "Endpoints", "endpoints")
 };
 
 fn check_subsets(subsets: &[Value]) -> Errors {
     let mut errors = Errors::new();
-    for (i, subset) in subsets.iter().enumerate() {
-        let path = Path::new("subsets").index(i);
+    for (path, subset) in indexed(&Path::new("subsets"), subsets) {
         let lists = ["addresses", "notReadyAddresses"];
         if lists.iter().all(|list| subset.count(list) == 0) {
-            let detail = "must specify `addresses` or `notReadyAddresses`";
-            errors.push(FieldError::required(&path, detail));
+            errors.required(&path, "must specify `addresses` or `notReadyAddresses`");
         }
         for list in lists {
             for (j, address) in subset.items(list).iter().enumerate() {
-                errors.extend(check_address(&path.child(list).index(j), address));
+                errors += check_address(&path.child(list).index(j), address);
             }
         }
         let ports = subset.items("ports");
         for (j, port) in ports.iter().enumerate() {
-            errors.extend(check_port(
-                &path.child("ports").index(j),
-                port,
-                ports.len() > 1,
-            ));
+            errors += check_port(&path.child("ports").index(j), port, ports.len() > 1);
         }
     }
     errors
@@ -79,14 +63,9 @@ fn check_subsets(subsets: &[Value]) -> Errors {
 fn check_address(path: &Path, address: &Value) -> Errors {
     let text = address.text("ip");
     let mut errors = ip::check(&path.child("ip"), text, &[]);
-    let host = address.text("hostname");
-    if !host.is_empty() {
-        errors.extend(check::label(&path.child("hostname"), host));
-    }
-    if let Some(node) = address.maybe_text("nodeName") {
-        errors.extend(check::subdomain(&path.child("nodeName"), node));
-    }
-    errors.extend(ip::check_endpoint(&path.child("ip"), text));
+    errors += check::empty_or(path, address, "hostname", check::label);
+    errors += check::absent_or(path, address, "nodeName", check::subdomain);
+    errors += ip::check_endpoint(&path.child("ip"), text);
     errors
 }
 
@@ -94,19 +73,13 @@ fn check_port(path: &Path, port: &Value, needs_name: bool) -> Errors {
     let mut errors = Errors::new();
     let name = port.text("name");
     if needs_name && name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    } else if !name.is_empty() {
-        errors.extend(check::label(&path.child("name"), name));
+        errors.required(&path.child("name"), "");
+    } else {
+        errors += check::empty_or(path, port, "name", check::label);
     }
-    errors.extend(check::port_number(&path.child("port"), port.number("port")));
-    errors.extend(check::one_of(
-        &path.child("protocol"),
-        port.text("protocol"),
-        check::PROTOCOLS,
-    ));
-    if let Some(protocol) = port.maybe_text("appProtocol") {
-        errors.extend(check::qualified(&path.child("appProtocol"), protocol));
-    }
+    errors += check::port_number(&path.child("port"), port.number("port"));
+    errors += check::choice(path, port, "protocol", check::PROTOCOLS);
+    errors += check::absent_or(path, port, "appProtocol", check::qualified);
     errors
 }
 
@@ -137,5 +110,5 @@ fn addresses(endpoints: &Value) -> Value {
             }
         }
     }
-    print::some_of(&list, list.len(), 3, "")
+    print::some_of(&list, 3, "")
 }

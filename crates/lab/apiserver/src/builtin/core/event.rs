@@ -7,56 +7,36 @@ use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{Capabilities, Column, Entry, Errors, NAME, column, wide};
+use crate::builtin::entry::Capability::CreateOnUpdate;
+use crate::builtin::entry::Cell::{At, Of, Text};
+use crate::builtin::entry::{Column, Entry, Errors, NAME, column, selectable_text};
 use crate::builtin::value::{Read, remove, set};
 use crate::builtin::{check, print};
 
 /// Core events.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ev"],
-    capabilities: Capabilities {
-        create_on_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[CreateOnUpdate],
     default: default_core,
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: |event| check_event(event, "reportingComponent"),
     validate_update: |new, _, _| check_event(new, "reportingComponent"),
     // Names of events are generated from other names; the API never validated their form.
     name: check::any_name,
     selectable: &[
-        ("involvedObject.kind", |e| {
-            e.text("involvedObject.kind").to_owned()
-        }),
-        ("involvedObject.namespace", |e| {
-            e.text("involvedObject.namespace").to_owned()
-        }),
-        ("involvedObject.name", |e| {
-            e.text("involvedObject.name").to_owned()
-        }),
-        ("involvedObject.uid", |e| {
-            e.text("involvedObject.uid").to_owned()
-        }),
-        ("involvedObject.apiVersion", |e| {
-            e.text("involvedObject.apiVersion").to_owned()
-        }),
-        ("involvedObject.resourceVersion", |e| {
-            e.text("involvedObject.resourceVersion").to_owned()
-        }),
-        ("involvedObject.fieldPath", |e| {
-            e.text("involvedObject.fieldPath").to_owned()
-        }),
-        ("reason", |e| e.text("reason").to_owned()),
-        ("reportingComponent", |e| {
-            e.text("reportingComponent").to_owned()
-        }),
+        selectable_text!("involvedObject.kind"),
+        selectable_text!("involvedObject.namespace"),
+        selectable_text!("involvedObject.name"),
+        selectable_text!("involvedObject.uid"),
+        selectable_text!("involvedObject.apiVersion"),
+        selectable_text!("involvedObject.resourceVersion"),
+        selectable_text!("involvedObject.fieldPath"),
+        selectable_text!("reason"),
+        selectable_text!("reportingComponent"),
         ("source", |e| source(e).to_owned()),
-        ("type", |e| e.text("type").to_owned()),
+        selectable_text!("type"),
     ],
     columns: COLUMNS,
-    cells,
-    ..Entry::new("", "v1", "Event", "events", "event")
+    ..Entry::new("", "v1", "Event", "events")
 };
 
 /// Events of `events.k8s.io/v1`; functions take that form.
@@ -73,62 +53,37 @@ pub(crate) const EVENTS_V1: Entry = Entry {
     validate: |event| {
         let core = to_core(event);
         let mut errors = check_event(&core, "reportingController");
-        errors.extend(check_strict(&core));
+        errors += check_strict(&core);
         errors
     },
     validate_update: |new, old, _| {
         let (new, old) = (to_core(new), to_core(old));
         let mut errors = check_event(&new, "reportingController");
         if new.at("series") != old.at("series") {
-            errors.extend(check_series(&new));
+            errors += check_series(&new);
         }
-        for (field, shown) in [
-            ("involvedObject", "involvedObject"),
-            ("reason", "reason"),
-            ("message", "message"),
-            ("source", "source"),
-            ("firstTimestamp", "firstTimestamp"),
-            ("lastTimestamp", "lastTimestamp"),
-            ("count", "count"),
-            ("reason", "reason"),
-            ("type", "type"),
-            ("eventTime", "eventTime"),
-            ("action", "action"),
-            ("related", "related"),
-            ("reportingComponent", "reportingController"),
-            ("reportingInstance", "reportingInstance"),
-        ] {
-            errors.extend(check::immutable(
-                &Path::new(shown),
-                new.at(field),
-                old.at(field),
-            ));
-        }
+        // In upstream's order, which has `reason` twice.
+        let fixed = "involvedObject reason message source firstTimestamp lastTimestamp count \
+                     reason type eventTime action related";
+        errors += check::unchanged(&new, &old, fixed);
+        let (controller, was) = (new.at("reportingComponent"), old.at("reportingComponent"));
+        errors += check::immutable(&Path::new("reportingController"), controller, was);
+        errors += check::unchanged(&new, &old, "reportingInstance");
         errors
     },
     selectable: &[
-        ("reason", |e| e.text("reason").to_owned()),
-        ("regarding.kind", |e| e.text("regarding.kind").to_owned()),
-        ("regarding.namespace", |e| {
-            e.text("regarding.namespace").to_owned()
-        }),
-        ("regarding.name", |e| e.text("regarding.name").to_owned()),
-        ("regarding.uid", |e| e.text("regarding.uid").to_owned()),
-        ("regarding.apiVersion", |e| {
-            e.text("regarding.apiVersion").to_owned()
-        }),
-        ("regarding.resourceVersion", |e| {
-            e.text("regarding.resourceVersion").to_owned()
-        }),
-        ("regarding.fieldPath", |e| {
-            e.text("regarding.fieldPath").to_owned()
-        }),
-        ("reportingController", |e| {
-            e.text("reportingController").to_owned()
-        }),
-        ("type", |e| e.text("type").to_owned()),
+        selectable_text!("reason"),
+        selectable_text!("regarding.kind"),
+        selectable_text!("regarding.namespace"),
+        selectable_text!("regarding.name"),
+        selectable_text!("regarding.uid"),
+        selectable_text!("regarding.apiVersion"),
+        selectable_text!("regarding.resourceVersion"),
+        selectable_text!("regarding.fieldPath"),
+        selectable_text!("reportingController"),
+        selectable_text!("type"),
     ],
-    cells: |event, now| cells(&to_core(event), now),
+    table_form: Some(to_core),
     group: "events.k8s.io",
     name: machinery::names::name_is_dns_subdomain,
     ..ENTRY
@@ -207,7 +162,7 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
     let namespace = event.text("metadata.namespace");
     let involved = event.text("involvedObject.namespace");
     let mismatch = || {
-        let path = check::path("involvedObject.namespace");
+        let path = Path::new("involvedObject.namespace");
         FieldError::invalid(&path, involved, "does not match event.namespace")
     };
     if event.has("eventTime") {
@@ -216,8 +171,8 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
         }
         let controller = event.text("reportingComponent");
         let path = Path::new(controller_field);
-        errors.extend(check::required(&path, controller));
-        errors.extend(check::qualified(&path, controller));
+        errors += check::required(&path, controller);
+        errors += check::qualified(&path, controller);
         for (field, needed, limit) in [
             ("reportingInstance", true, 128),
             ("action", true, 128),
@@ -227,11 +182,10 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
             let value = event.text(field);
             let path = Path::new(field);
             if needed && value.is_empty() {
-                errors.push(FieldError::required(&path, ""));
+                errors.required(&path, "");
             }
             if value.len() > limit {
-                let detail = format!("can have at most {limit} characters");
-                errors.push(FieldError::invalid(&path, "", detail));
+                errors.invalid(&path, "", format!("can have at most {limit} characters"));
             }
         }
     } else if involved.is_empty() {
@@ -241,7 +195,7 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
     } else if namespace != involved {
         errors.push(mismatch());
     }
-    errors.extend(check::subdomain(&Path::new("namespace"), namespace));
+    errors += check::subdomain(&Path::new("namespace"), namespace);
     errors
 }
 
@@ -249,12 +203,11 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
 fn check_strict(event: &Value) -> Errors {
     let mut errors = check_series(event);
     if !event.has("eventTime") {
-        errors.push(FieldError::required(&Path::new("eventTime"), ""));
+        errors.required(&Path::new("eventTime"), "");
     }
     let kind = event.text("type");
     if !matches!(kind, "Normal" | "Warning") {
-        let detail = format!("has invalid value: {kind}");
-        errors.push(FieldError::invalid(&Path::new("type"), "", detail));
+        errors.invalid(&Path::new("type"), "", format!("has invalid value: {kind}"));
     }
     let sourced =
         !event.text("source.component").is_empty() || !event.text("source.host").is_empty();
@@ -265,11 +218,7 @@ fn check_strict(event: &Value) -> Errors {
         ("source", sourced),
     ] {
         if set {
-            errors.push(FieldError::invalid(
-                &Path::new(field),
-                "",
-                "needs to be unset",
-            ));
+            errors.invalid(&Path::new(field), "", "needs to be unset");
         }
     }
     errors
@@ -279,14 +228,10 @@ fn check_series(event: &Value) -> Errors {
     let mut errors = Errors::new();
     if event.has("series") {
         if event.number("series.count") < 2 {
-            let path = Path::new("series.count");
-            errors.push(FieldError::invalid(&path, "", "should be at least 2"));
+            errors.invalid(&Path::new("series.count"), "", "should be at least 2");
         }
         if !event.has("series.lastObservedTime") {
-            errors.push(FieldError::required(
-                &Path::new("series.lastObservedTime"),
-                "",
-            ));
+            errors.required(&Path::new("series.lastObservedTime"), "");
         }
     }
     errors
@@ -300,71 +245,51 @@ fn source(event: &Value) -> &str {
 }
 
 const COLUMNS: &[Column] = &[
-    column("Last Seen", "string", "Time since the event last happened"),
-    column("Type", "string", "Whether this is normal or a warning"),
-    column("Reason", "string", "What happened, in one word"),
-    column("Object", "string", "What it happened to"),
-    wide(
-        "Subobject",
-        "string",
-        "The part of the object it happened to",
-    ),
-    wide(
-        "Source",
-        "string",
-        "Component and host that reported the event",
-    ),
-    column("Message", "string", "What happened"),
-    wide(
-        "First Seen",
-        "string",
-        "Time since the event first happened",
-    ),
-    wide("Count", "string", "How often it happened"),
+    column!("Last Seen" string At(last_seen) => "Time since the event last happened"),
+    column!("Type" string Text("type") => "Whether this is normal or a warning"),
+    column!("Reason" string Text("reason") => "What happened, in one word"),
+    column!("Object" string Of(|event| {
+        let kind = event.text("involvedObject.kind").to_lowercase();
+        match event.text("involvedObject.name") {
+            "" => kind.into(),
+            name => format!("{kind}/{name}").into(),
+        }
+    }) => "What it happened to"),
+    column!("Subobject" wide Text("involvedObject.fieldPath")
+        => "The part of the object it happened to"),
+    column!("Source" wide Of(|event| {
+        let host = match event.text("source.host") {
+            "" => event.text("reportingInstance"),
+            host => host,
+        };
+        match host {
+            "" => source(event).into(),
+            host => format!("{}, {host}", source(event)).into(),
+        }
+    }) => "Component and host that reported the event"),
+    column!("Message" string Of(|event| event.text("message").trim().into()) => "What happened"),
+    column!("First Seen" wide At(first_seen) => "Time since the event first happened"),
+    column!("Count" wide Of(|event| match event.at("series") {
+        Value::Null => event.number("count").max(1).into(),
+        series => series.number("count").into(),
+    }) => "How often it happened"),
     Column {
         priority: 1,
         ..NAME
     },
 ];
 
-fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
-    let first = match event.at("firstTimestamp") {
-        Value::Null => print::since(event.at("eventTime"), now),
-        time => print::since(time, now),
-    };
-    let mut last = match event.at("lastTimestamp") {
-        Value::Null => first.clone(),
-        time => print::since(time, now),
-    };
-    let mut count = event.number("count").max(1);
-    if event.has("series") {
-        last = print::since(event.at("series.lastObservedTime"), now);
-        count = event.number("series.count");
+fn first_seen(event: &Value, now: Timestamp) -> Value {
+    match event.at("firstTimestamp") {
+        Value::Null => print::since(event.at("eventTime"), now).into(),
+        time => print::since(time, now).into(),
     }
-    let kind = event.text("involvedObject.kind").to_lowercase();
-    let target = match event.text("involvedObject.name") {
-        "" => kind,
-        name => format!("{kind}/{name}"),
-    };
-    let host = match event.text("source.host") {
-        "" => event.text("reportingInstance"),
-        host => host,
-    };
-    let from = if host.is_empty() {
-        source(event).to_owned()
-    } else {
-        format!("{}, {host}", source(event))
-    };
-    vec![
-        last.into(),
-        event.text("type").into(),
-        event.text("reason").into(),
-        target.into(),
-        event.text("involvedObject.fieldPath").into(),
-        from.into(),
-        event.text("message").trim().into(),
-        first.into(),
-        json!(count),
-        event.name().into(),
-    ]
+}
+
+fn last_seen(event: &Value, now: Timestamp) -> Value {
+    match (event.at("series"), event.at("lastTimestamp")) {
+        (Value::Null, Value::Null) => first_seen(event, now),
+        (Value::Null, time) => print::since(time, now).into(),
+        (series, _) => print::since(series.at("lastObservedTime"), now).into(),
+    }
 }

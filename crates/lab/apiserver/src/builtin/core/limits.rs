@@ -1,22 +1,19 @@
-//! Quotas and limit ranges.
+//! Quotas and limit ranges (`ValidateResourceQuota`, `ValidateLimitRange`).
 
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
+use crate::builtin::entry::Capability::{CreateOnUpdate, DeleteReturnsObject, Status};
+use crate::builtin::entry::Cell::Of;
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, items_mut, object_at, same, set};
-use crate::builtin::{check, print, resources};
+use crate::builtin::{check, resources};
 use crate::kind::Part;
 
 /// Resource quotas.
 pub(crate) const QUOTA: Entry = Entry {
     short_names: &["quota"],
-    capabilities: Capabilities {
-        status: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status, DeleteReturnsObject],
     prepare_create: |quota, _| set(quota, "status", json!({})),
     validate: validate_quota,
     validate_update: |new, old, part| {
@@ -35,40 +32,32 @@ pub(crate) const QUOTA: Entry = Entry {
                 scopes
             };
             if sorted(new) != sorted(old) {
-                let path = check::path("spec.scopes");
+                let path = Path::new("spec.scopes");
                 let scopes = new.at("spec.scopes").clone();
-                errors.push(FieldError::invalid(&path, scopes, check::IMMUTABLE));
+                errors.invalid(&path, scopes, check::IMMUTABLE);
             }
             errors
         }
     },
     columns: &[
         NAME,
-        column(
-            "Request",
-            "string",
-            "Used and hard amounts, other than limits",
-        ),
-        column("Limit", "string", "Used and hard amounts of limits"),
+        column!("Request" string Of(|quota| amounts(quota, |name| !name.starts_with("limits.")))
+            => "Used and hard amounts, other than limits"),
+        column!("Limit" string Of(|quota| amounts(quota, |name| name.starts_with("limits.")))
+            => "Used and hard amounts of limits"),
         AGE,
     ],
-    cells: quota_cells,
-    ..Entry::new("", "v1", "ResourceQuota", "resourcequotas", "resourcequota")
+    ..Entry::new("", "v1", "ResourceQuota", "resourcequotas")
 };
 
 /// Limit ranges.
 pub(crate) const LIMIT_RANGE: Entry = Entry {
     short_names: &["limits"],
-    capabilities: Capabilities {
-        create_on_update: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[CreateOnUpdate],
     default: default_limits,
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: validate_limits,
     validate_update: |new, _, _| validate_limits(new),
-    ..Entry::new("", "v1", "LimitRange", "limitranges", "limitrange")
+    ..Entry::new("", "v1", "LimitRange", "limitranges")
 };
 
 const SCOPES: &[&str] = &[
@@ -104,18 +93,15 @@ fn scope_fits(scope: &str, resource: &str) -> bool {
 fn check_list(path: &Path, list: &Value) -> Errors {
     let mut errors = Errors::new();
     for (name, value) in list.entries("") {
-        errors.extend(resources::check_quota_name(&path.key(name), name));
-        errors.extend(resources::check_amount(&path.key(name), name, value));
+        errors += resources::check_quota_name(&path.key(name), name);
+        errors += resources::check_amount(&path.key(name), name, value);
     }
     errors
 }
 
 fn check_status(quota: &Value) -> Errors {
-    let mut errors = check_list(&check::path("status.hard"), quota.at("status.hard"));
-    errors.extend(check_list(
-        &check::path("status.used"),
-        quota.at("status.used"),
-    ));
+    let mut errors = check_list(&Path::new("status.hard"), quota.at("status.hard"));
+    errors += check_list(&Path::new("status.used"), quota.at("status.used"));
     errors
 }
 
@@ -141,7 +127,7 @@ fn validate_quota(quota: &Value) -> Errors {
         if !SCOPES.contains(scope) {
             errors.push(wrong("unsupported scope"));
         }
-        errors.extend((0..unfit(scope)).map(|_| wrong("unsupported scope applied to resource")));
+        errors += (0..unfit(scope)).map(|_| wrong("unsupported scope applied to resource"));
     }
     for pair in [
         ["BestEffort", "NotBestEffort"],
@@ -151,11 +137,7 @@ fn validate_quota(quota: &Value) -> Errors {
             errors.push(wrong("conflicting scopes"));
         }
     }
-    errors.extend(check_scope_selector(
-        &path.child("scopeSelector"),
-        spec,
-        &unfit,
-    ));
+    errors += check_scope_selector(&path.child("scopeSelector"), spec, &unfit);
     errors
 }
 
@@ -165,13 +147,11 @@ fn check_scope_selector(path: &Path, spec: &Value, unfit: &dyn Fn(&str) -> usize
     for expression in spec.items("scopeSelector.matchExpressions") {
         let (scope, operator) = (expression.text("scopeName"), expression.text("operator"));
         if !SCOPES.contains(&scope) {
-            let path = path.child("scopeName");
-            errors.push(FieldError::invalid(&path, scope, "unsupported scope"));
+            errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
         for _ in 0..unfit(scope) {
-            let value = spec.at("scopeSelector").clone();
             let detail = "unsupported scope applied to resource";
-            errors.push(FieldError::invalid(&path, value, detail));
+            errors.invalid(&path, spec.at("scopeSelector").clone(), detail);
         }
         let exists_only = !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if exists_only && SCOPES.contains(&scope) && operator != "Exists" {
@@ -179,51 +159,37 @@ fn check_scope_selector(path: &Path, spec: &Value, unfit: &dyn Fn(&str) -> usize
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or \
                           ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(FieldError::invalid(
-                &path.child("operator"),
-                operator,
-                detail,
-            ));
+            errors.invalid(&path.child("operator"), operator, detail);
         }
         let values = expression.texts("values");
         match operator {
-            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+            "In" | "NotIn" if values.is_empty() => errors.required(
                 &path.child("values"),
                 "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::invalid(
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.invalid(
                 &path.child("values"),
                 expression.at("values").clone(),
                 "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
-            )),
+            ),
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => errors.push(FieldError::invalid(
+            other => errors.invalid(
                 &path.child("operator"),
                 other,
                 "not a valid selector operator",
-            )),
+            ),
         }
     }
     errors
 }
 
-fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {
-    let (mut requests, mut limits) = (Vec::new(), Vec::new());
-    for (name, hard) in quota.entries("status.hard") {
+fn amounts(quota: &Value, shown: fn(&str) -> bool) -> Value {
+    let hard = quota.entries("status.hard").into_iter();
+    let amounts = hard.filter(|(name, _)| shown(name)).map(|(name, hard)| {
         let used = resources::text(quota.entry("status.used", name));
-        let text = format!("{name}: {used}/{}", resources::text(Some(hard)));
-        if name.starts_with("limits.") {
-            limits.push(text);
-        } else {
-            requests.push(text);
-        }
-    }
-    vec![
-        quota.name().into(),
-        requests.join(", ").into(),
-        limits.join(", ").into(),
-        print::age(quota, now),
-    ]
+        format!("{name}: {used}/{}", resources::text(Some(hard)))
+    });
+    amounts.collect::<Vec<_>>().join(", ").into()
 }
 
 /// Derives missing fields of a container range from the others.
@@ -257,8 +223,7 @@ fn default_limits(range: &mut Value) {
 fn validate_limits(range: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut seen = Vec::new();
-    for (i, limit) in range.items("spec.limits").iter().enumerate() {
-        let path = check::path("spec.limits").index(i);
+    for (path, limit) in range.each(&Path::root(), "spec.limits") {
         let sort = limit.text("type");
         let mut wrong = check::qualified(&path.child("type"), sort);
         let standard = matches!(sort, "Pod" | "Container" | "PersistentVolumeClaim");
@@ -266,12 +231,9 @@ fn validate_limits(range: &Value) -> Errors {
             let detail = "must be a standard limit type or fully qualified";
             wrong.push(FieldError::invalid(&path.child("type"), sort, detail));
         }
-        errors.extend(wrong);
-        if seen.contains(&sort) {
-            errors.push(FieldError::duplicate(&path.child("type"), sort));
-        }
-        seen.push(sort);
-        errors.extend(check_limit(&path, limit));
+        errors += wrong;
+        errors += check::unique(&path.child("type"), sort, &mut seen);
+        errors += check_limit(&path, limit);
     }
     errors
 }
@@ -295,7 +257,7 @@ fn check_limit(path: &Path, limit: &Value) -> Errors {
         if sort == "Pod" && field.starts_with("default") {
             if limit.count(field) > 0 {
                 let detail = "may not be specified when `type` is 'Pod'";
-                errors.push(FieldError::forbidden(&path.child(field), detail));
+                errors.forbidden(&path.child(field), detail);
             }
             continue;
         }
@@ -306,17 +268,17 @@ fn check_limit(path: &Path, limit: &Value) -> Errors {
         {
             let detail = "either minimum or maximum storage value is required, but neither was \
                           provided";
-            errors.push(FieldError::required(&path.child("limits"), detail));
+            errors.required(&path.child("limits"), detail);
         }
         for (name, _) in limit.entries(field) {
-            errors.extend(check_name(&path.child(field).key(name), name));
+            errors += check_name(&path.child(field).key(name), name);
             names.push(name);
         }
     }
     names.sort_unstable();
     names.dedup();
     for name in names {
-        errors.extend(check_order(path, limit, name));
+        errors += check_order(path, limit, name);
     }
     errors
 }
@@ -327,67 +289,37 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
         ("Pod", "default" | "defaultRequest") => None,
         _ => limit.entry(field, name),
     };
-    // Lower, upper, where to report, which of the two to show, and how the text names them.
+    // Lower, upper, where to report, and whether to show the lower one.
     let rules = [
-        ("min", "max", "min", true, "min value", "max value"),
-        (
-            "min",
-            "defaultRequest",
-            "defaultRequest",
-            false,
-            "min value",
-            "default request value",
-        ),
-        (
-            "defaultRequest",
-            "max",
-            "defaultRequest",
-            true,
-            "default request value",
-            "max value",
-        ),
-        (
-            "defaultRequest",
-            "default",
-            "defaultRequest",
-            true,
-            "default request value",
-            "default limit value",
-        ),
-        (
-            "min",
-            "default",
-            "default",
-            true,
-            "min value",
-            "default value",
-        ),
-        (
-            "default",
-            "max",
-            "default",
-            false,
-            "default value",
-            "max value",
-        ),
+        ("min", "max", "min", true),
+        ("min", "defaultRequest", "defaultRequest", false),
+        ("defaultRequest", "max", "defaultRequest", true),
+        ("defaultRequest", "default", "defaultRequest", true),
+        ("min", "default", "default", true),
+        ("default", "max", "default", false),
     ];
+    let described = |field: &str, low: &str| match (field, low) {
+        ("defaultRequest", _) => "default request",
+        ("default", "defaultRequest") => "default limit",
+        ("min", _) => "min",
+        ("max", _) => "max",
+        _ => "default",
+    };
     let mut errors = Errors::new();
-    for (low, high, at, show_low, low_name, high_name) in rules {
+    for (low, high, at, show_low) in rules {
         let (Some(lower), Some(upper)) = (of(low), of(high)) else {
             continue;
         };
         if resources::quantity(lower) > resources::quantity(upper) {
             let detail = format!(
-                "{low_name} {} is greater than {high_name} {}",
+                "{} value {} is greater than {} value {}",
+                described(low, ""),
                 resources::text(Some(lower)),
+                described(high, low),
                 resources::text(Some(upper))
             );
             let shown = if show_low { lower } else { upper }.clone();
-            errors.push(FieldError::invalid(
-                &path.child(at).key(name),
-                shown,
-                detail,
-            ));
+            errors.invalid(&path.child(at).key(name), shown, detail);
         }
     }
     if let Some(ratio) = of("maxLimitRequestRatio") {
@@ -395,7 +327,7 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
         if resources::quantity(ratio) < one {
             let path = path.child("maxLimitRequestRatio").key(name);
             let detail = format!("ratio {} is less than 1", resources::text(Some(ratio)));
-            errors.push(FieldError::invalid(&path, ratio.clone(), detail));
+            errors.invalid(&path, ratio.clone(), detail);
         }
     }
     if let (Some(request), Some(default)) = (of("defaultRequest"), of("default"))
@@ -408,7 +340,7 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
             resources::text(Some(default)),
             resources::text(Some(request))
         );
-        errors.push(FieldError::invalid(&path, request.clone(), detail));
+        errors.invalid(&path, request.clone(), detail);
     }
     errors
 }

@@ -1,50 +1,35 @@
-//! Namespaces.
+//! Namespaces (`ValidateNamespace`).
 
-use machinery::field::FieldError;
+use machinery::field::{FieldError, Path};
 use machinery::names::name_is_dns_label;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
+use crate::builtin::check;
+use crate::builtin::entry::Capability::{DeleteReturnsObject, Status};
+use crate::builtin::entry::Cell::Text;
+use crate::builtin::entry::{AGE, Entry, Errors, NAME, column, selectable_text};
 use crate::builtin::value::{Read, fill_empty, keep, object_at, set};
-use crate::builtin::{check, print};
 use crate::kind::{Part, WriteContext};
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ns"],
     namespaced: false,
-    capabilities: Capabilities {
-        status: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status, DeleteReturnsObject],
     default,
     prepare_create,
     prepare_update,
     validate,
     validate_update,
     name: name_is_dns_label,
-    selectable: &[("status.phase", |namespace| {
-        namespace.text("status.phase").to_owned()
-    })],
+    selectable: &[selectable_text!("status.phase")],
     columns: &[
         NAME,
-        column(
-            "Status",
-            "string",
-            "Whether the namespace is active or ending",
-        ),
+        column!("Status" string Text("status.phase")
+            => "Whether the namespace is active or terminating"),
         AGE,
     ],
-    cells: |namespace, now| {
-        let phase = namespace.text("status.phase");
-        vec![
-            namespace.name().into(),
-            phase.into(),
-            print::age(namespace, now),
-        ]
-    },
-    ..Entry::new("", "v1", "Namespace", "namespaces", "namespace")
+    ..Entry::new("", "v1", "Namespace", "namespaces")
 };
 
 /// The label that names the namespace, which selectors rely on.
@@ -81,7 +66,7 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
 }
 
 fn validate(namespace: &Value) -> Errors {
-    let path = check::path("spec.finalizers");
+    let path = Path::new("spec.finalizers");
     namespace
         .texts("spec.finalizers")
         .iter()
@@ -89,12 +74,12 @@ fn validate(namespace: &Value) -> Errors {
         .collect()
 }
 
-fn check_finalizer(path: &machinery::field::Path, finalizer: &str) -> Errors {
+fn check_finalizer(path: &Path, finalizer: &str) -> Errors {
     let mut errors = check::qualified(path, finalizer);
     let standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
     if !finalizer.contains('/') && !standard {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        errors.push(FieldError::invalid(path, finalizer, detail));
+        errors.invalid(path, finalizer, detail);
     }
     errors
 }
@@ -103,7 +88,7 @@ fn validate_update(new: &Value, _: &Value, part: Part<'_>) -> Errors {
     match part {
         Part::Status => {
             let phase = new.text("status.phase");
-            let path = check::path("status.Phase");
+            let path = Path::new("status.Phase");
             let detail = if new.has("metadata.deletionTimestamp") {
                 "may only be 'Terminating' if `deletionTimestamp` is not empty"
             } else {
@@ -115,18 +100,18 @@ fn validate_update(new: &Value, _: &Value, part: Part<'_>) -> Errors {
                 "Active"
             };
             if phase == expected {
-                Vec::new()
+                Errors::new()
             } else {
-                vec![FieldError::invalid(&path, phase, detail)]
+                FieldError::invalid(&path, phase, detail).into()
             }
         }
         Part::Other("finalize") => {
-            let path = check::path("spec.finalizers");
+            let path = Path::new("spec.finalizers");
             let finalizers = new.texts("spec.finalizers");
             let each = finalizers.iter().enumerate();
             each.flat_map(|(i, finalizer)| check_finalizer(&path.index(i), finalizer))
                 .collect()
         }
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }

@@ -1,25 +1,23 @@
-//! Nodes.
+//! Nodes (`ValidateNode`).
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-use machinery::field::FieldError;
+use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
+use crate::builtin::entry::Capability::Status;
+use crate::builtin::entry::Cell::{IfNotEmpty, Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::pod_spec::scheduling;
 use crate::builtin::value::{Read, existing, fill, set};
-use crate::builtin::{check, ip, layout, print, resources};
+use crate::builtin::{ip, layout, print, resources};
 use crate::kind::Part;
 
 /// The kind. New nodes keep the status they come with: kubelets register with one.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["no"],
     namespaced: false,
-    capabilities: Capabilities {
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status],
     default,
     prepare_create: |_, _| (),
     validate,
@@ -39,33 +37,34 @@ pub(crate) const ENTRY: Entry = Entry {
         node.is_true("spec.unschedulable").to_string()
     })],
     columns: COLUMNS,
-    cells,
-    ..Entry::new("", "v1", "Node", "nodes", "node")
+    ..Entry::new("", "v1", "Node", "nodes")
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Status",
-        "string",
-        "Whether the node is ready and takes pods",
-    ),
-    column("Roles", "string", "Roles from the node's labels"),
+    column!("Status" string Of(status) => "Whether the node is ready and schedulable"),
+    column!("Roles" string Of(roles) => "Roles from the node's labels"),
     AGE,
-    column("Version", "string", "Version of the kubelet"),
-    wide("Internal-IP", "string", "Address inside the cluster"),
-    wide("External-IP", "string", "Address outside the cluster"),
-    wide("OS-Image", "string", "Operating system image"),
-    wide(
-        "Kernel-Version",
-        "string",
-        "Kernel version and architecture",
-    ),
-    wide(
-        "Container-Runtime",
-        "string",
-        "Container runtime and its version",
-    ),
+    column!("Version" string Text("status.nodeInfo.kubeletVersion") => "Version of the kubelet"),
+    column!("Internal-IP" wide Of(|node| address(node, "InternalIP"))
+        => "Address inside the cluster"),
+    column!("External-IP" wide Of(|node| address(node, "ExternalIP"))
+        => "Address outside the cluster"),
+    column!("OS-Image" wide IfNotEmpty("status.nodeInfo.osImage", "<unknown>")
+        => "Operating system image"),
+    column!("Kernel-Version" wide Of(|node| {
+        let kernel = match node.text("status.nodeInfo.kernelVersion") {
+            "" => "<unknown>",
+            version => version,
+        };
+        match node.text("status.nodeInfo.architecture") {
+            "" => kernel.into(),
+            architecture => format!("{kernel} ({architecture})").into(),
+        }
+    }) => "Kernel version and architecture"),
+    column!("Container-Runtime" wide
+        IfNotEmpty("status.nodeInfo.containerRuntimeVersion", "<unknown>")
+        => "Container runtime and its version"),
 ];
 
 fn default(node: &mut Value) {
@@ -110,8 +109,8 @@ fn check_resources(node: &Value) -> Errors {
     let mut errors = Errors::new();
     for list in ["capacity", "allocatable"] {
         for (name, value) in node.at("status").entries(list) {
-            let path = check::path("status").child(list).child(name);
-            errors.extend(resources::check_amount(&path, name, value));
+            let path = Path::new("status").child(list).child(name);
+            errors += resources::check_amount(&path, name, value);
         }
     }
     errors
@@ -120,22 +119,18 @@ fn check_resources(node: &Value) -> Errors {
 fn validate(node: &Value) -> Errors {
     // Upstream reports taints under metadata, where they once were annotations.
     let mut errors =
-        scheduling::check_taints(&check::path("metadata.taints"), node.items("spec.taints"));
-    errors.extend(check_resources(node));
-    let path = check::path("spec.podCIDRs");
+        scheduling::check_taints(&Path::new("metadata.taints"), node.items("spec.taints"));
+    errors += check_resources(node);
+    let path = Path::new("spec.podCIDRs");
     let ranges = node.texts("spec.podCIDRs");
     for (i, range) in ranges.iter().enumerate() {
-        errors.extend(ip::check_cidr(&path.index(i), range, &[]));
+        errors += ip::check_cidr(&path.index(i), range, &[]);
     }
     if ranges.len() > 1 {
         let v6 = ranges.iter().filter(|range| range.contains(':')).count();
         if ranges.len() > 2 || v6 != 1 {
             let detail = "may specify no more than one CIDR for each IP family";
-            errors.push(FieldError::invalid(
-                &path,
-                node.at("spec.podCIDRs").clone(),
-                detail,
-            ));
+            errors.invalid(&path, node.at("spec.podCIDRs").clone(), detail);
         }
     }
     errors
@@ -146,14 +141,14 @@ fn validate_update(new: &Value, old: &Value, _: Part<'_>) -> Errors {
     let mut seen = Vec::new();
     for (i, address) in new.items("status.addresses").iter().enumerate() {
         if seen.contains(&address) {
-            let path = check::path("status.addresses").index(i);
+            let path = Path::new("status.addresses").index(i);
             errors.push(layout::duplicate(&path, "NodeAddress", address));
         }
         seen.push(address);
     }
     let (ranges, before) = (new.items("spec.podCIDRs"), old.items("spec.podCIDRs"));
     if !before.is_empty() {
-        let path = check::path("spec.podCIDRs");
+        let path = Path::new("spec.podCIDRs");
         let detail = "node updates may not change podCIDR except from \"\" to valid";
         let changes = if ranges.len() == before.len() {
             ranges
@@ -164,82 +159,50 @@ fn validate_update(new: &Value, old: &Value, _: Part<'_>) -> Errors {
         } else {
             1
         };
-        errors.extend((0..changes).map(|_| FieldError::forbidden(&path, detail)));
+        errors += (0..changes).map(|_| FieldError::forbidden(&path, detail));
     }
     let before = old.text("spec.providerID");
     if !before.is_empty() && before != new.text("spec.providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
-        errors.push(FieldError::forbidden(
-            &check::path("spec.providerID"),
-            detail,
-        ));
+        errors.forbidden(&Path::new("spec.providerID"), detail);
     }
-    errors.extend(scheduling::check_taints(
-        &check::path("metadata.taints"),
-        new.items("spec.taints"),
-    ));
+    errors += scheduling::check_taints(&Path::new("metadata.taints"), new.items("spec.taints"));
     if new.text("spec.externalID") != old.text("spec.externalID") {
-        errors.push(FieldError::forbidden(
-            &check::path("spec.externalID"),
-            "may not be updated",
-        ));
+        errors.forbidden(&Path::new("spec.externalID"), "may not be updated");
     }
     errors
 }
 
-fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
-    let ready = node
-        .items("status.conditions")
-        .iter()
-        .rev()
-        .find(|c| c.text("type") == "Ready");
-    let mut status = match ready.map(|condition| condition.text("status")) {
-        Some("True") => "Ready".to_owned(),
-        Some(_) => "NotReady".to_owned(),
-        None => "Unknown".to_owned(),
+fn status(node: &Value) -> Value {
+    let conditions = node.items("status.conditions").iter();
+    let ready = conditions.rev().find(|c| c.text("type") == "Ready");
+    let status = match ready.map(|condition| condition.text("status")) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
     };
     if node.is_true("spec.unschedulable") {
-        status.push_str(",SchedulingDisabled");
+        format!("{status},SchedulingDisabled").into()
+    } else {
+        status.into()
     }
-    let mut roles = BTreeSet::new();
-    for (key, value) in node.entries("metadata.labels") {
-        let role = match key.strip_prefix("node-role.kubernetes.io/") {
-            Some(role) => role,
-            None if key == "kubernetes.io/role" => value.as_str().unwrap_or_default(),
-            None => "",
-        };
-        if !role.is_empty() {
-            roles.insert(role);
-        }
-    }
-    let roles = roles.into_iter().collect::<Vec<_>>().join(",");
-    let address = |kind: &str| {
-        let found = node
-            .items("status.addresses")
-            .iter()
-            .find(|a| a.text("type") == kind);
-        print::or(found.map_or("<none>", |a| a.text("address")), "")
-    };
-    let info = node.at("status.nodeInfo");
-    let known = |field: &str| print::or(info.text(field), "<unknown>");
-    let mut kernel = known("kernelVersion")
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    let architecture = info.text("architecture");
-    if !architecture.is_empty() {
-        kernel = format!("{kernel} ({architecture})");
-    }
-    vec![
-        node.name().into(),
-        status.into(),
-        print::or(&roles, "<none>"),
-        print::age(node, now),
-        info.text("kubeletVersion").into(),
-        address("InternalIP"),
-        address("ExternalIP"),
-        known("osImage"),
-        kernel.into(),
-        known("containerRuntimeVersion"),
-    ]
+}
+
+fn roles(node: &Value) -> Value {
+    let labels = node.entries("metadata.labels").into_iter();
+    let roles = labels.filter_map(|(key, value)| match key {
+        "kubernetes.io/role" => value.as_str(),
+        _ => key.strip_prefix("node-role.kubernetes.io/"),
+    });
+    let roles: BTreeSet<&str> = roles.filter(|role| !role.is_empty()).collect();
+    print::or(&roles.into_iter().collect::<Vec<_>>().join(","), "<none>")
+}
+
+fn address(node: &Value, kind: &str) -> Value {
+    let addresses = node.items("status.addresses").iter();
+    let mut found = addresses.filter(|address| address.text("type") == kind);
+    found
+        .next()
+        .map_or("<none>", |found| found.text("address"))
+        .into()
 }

@@ -6,12 +6,12 @@ mod qos;
 mod tests;
 mod update;
 
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use crate::builtin::check;
-use crate::builtin::entry::{Capabilities, Entry, Errors};
+use crate::builtin::entry::Capability::{DeleteReturnsObject, Generation, Status};
+use crate::builtin::entry::{Entry, Errors, selectable_text};
 use crate::builtin::pod_spec::{container, defaults, validate, warnings};
 use crate::builtin::value::{Read, existing, keep, object_at, set};
 use crate::kind::{Grace, Part, WriteContext};
@@ -20,12 +20,7 @@ use crate::kind::{Grace, Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["po"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, DeleteReturnsObject],
     default,
     prepare_create,
     prepare_update,
@@ -41,36 +36,27 @@ pub(crate) const ENTRY: Entry = Entry {
         all
     },
     selectable: &[
-        ("spec.nodeName", |pod| pod.text("spec.nodeName").to_owned()),
+        selectable_text!("spec.nodeName"),
         ("spec.host", |pod| pod.text("spec.nodeName").to_owned()),
-        ("spec.restartPolicy", |pod| {
-            pod.text("spec.restartPolicy").to_owned()
-        }),
-        ("spec.schedulerName", |pod| {
-            pod.text("spec.schedulerName").to_owned()
-        }),
-        ("spec.serviceAccountName", |pod| {
-            pod.text("spec.serviceAccountName").to_owned()
-        }),
+        selectable_text!("spec.restartPolicy"),
+        selectable_text!("spec.schedulerName"),
+        selectable_text!("spec.serviceAccountName"),
         ("spec.hostNetwork", |pod| {
             pod.is_true("spec.hostNetwork").to_string()
         }),
-        ("status.phase", |pod| pod.text("status.phase").to_owned()),
+        selectable_text!("status.phase"),
         ("status.podIP", |pod| first_ip(pod).to_owned()),
         ("status.podIPs", |_| String::new()),
-        ("status.nominatedNodeName", |pod| {
-            pod.text("status.nominatedNodeName").to_owned()
-        }),
+        selectable_text!("status.nominatedNodeName"),
     ],
     columns: print::COLUMNS,
-    cells: print::cells,
     grace,
     status_resets: &[
         "spec",
         "metadata.deletionTimestamp",
         "metadata.ownerReferences",
     ],
-    ..Entry::new("", "v1", "Pod", "pods", "pod")
+    ..Entry::new("", "v1", "Pod", "pods")
 };
 
 fn first_ip(pod: &Value) -> &str {
@@ -180,11 +166,11 @@ fn check_metadata_and_spec(pod: &Value) -> Errors {
     let spec = pod.at("spec");
     let path = Path::new("spec");
     let mut errors = validate::check_annotations(
-        &check::path("metadata.annotations"),
+        &Path::new("metadata.annotations"),
         pod.at("metadata.annotations"),
         spec,
     );
-    errors.extend(validate::check_spec(&path, spec, Some(pod.at("metadata"))));
+    errors += validate::check_spec(&path, spec, Some(pod.at("metadata")));
     if spec.text("serviceAccountName").is_empty() {
         for (i, volume) in spec.items("volumes").iter().enumerate() {
             for (j, source) in volume.items("projected.sources").iter().enumerate() {
@@ -194,20 +180,17 @@ fn check_metadata_and_spec(pod: &Value) -> Errors {
                         .index(i)
                         .child("projected")
                         .child("sources");
-                    errors.push(FieldError::forbidden(
+                    errors.forbidden(
                         &path.index(j).child("serviceAccountToken"),
                         "must not be specified when serviceAccountName is not set",
-                    ));
+                    );
                 }
             }
         }
     }
     for field in ["containers", "initContainers"] {
         for (i, container) in spec.items(field).iter().enumerate() {
-            errors.extend(container::check_image_space(
-                &path.child(field).index(i),
-                container,
-            ));
+            errors += container::check_image_space(&path.child(field).index(i), container);
         }
     }
     errors
@@ -218,13 +201,13 @@ fn validate(pod: &Value) -> Errors {
     let path = Path::new("spec");
     if pod.count("spec.ephemeralContainers") > 0 {
         let path = path.child("ephemeralContainers");
-        errors.push(FieldError::forbidden(&path, "cannot be set on create"));
+        errors.forbidden(&path, "cannot be set on create");
     }
     if !pod.text("spec.nodeName").is_empty() && pod.count("spec.schedulingGates") > 0 {
-        errors.push(FieldError::forbidden(
+        errors.forbidden(
             &path.child("nodeName"),
             "cannot be set until all schedulingGates have been cleared",
-        ));
+        );
     }
     errors
 }

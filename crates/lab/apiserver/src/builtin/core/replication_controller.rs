@@ -1,11 +1,13 @@
 //! Replication controllers, the predecessors of replica sets.
 
-use machinery::field::{FieldError, Path};
+use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::apps::{self, replicas};
+use crate::builtin::apps::{self, SELECTOR, replicas};
 use crate::builtin::check;
-use crate::builtin::entry::{Capabilities, Entry, Errors};
+use crate::builtin::entry::Capability::{Generation, Scale, Status};
+use crate::builtin::entry::Cell::Of;
+use crate::builtin::entry::{Column, Entry, Errors};
 use crate::builtin::labels;
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::print;
@@ -16,12 +18,7 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rc"],
     categories: &["all"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        scale: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status, Scale],
     default,
     prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),
     validate,
@@ -35,7 +32,7 @@ pub(crate) const ENTRY: Entry = Entry {
             all = warnings::about_name(new.name(), apps::POD_NAMES);
         }
         all.extend(warnings::about(
-            &check::path("spec.template"),
+            &Path::new("spec.template"),
             new.at("spec.template"),
         ));
         all
@@ -43,21 +40,11 @@ pub(crate) const ENTRY: Entry = Entry {
     selectable: &[("status.replicas", |object| {
         object.number("status.replicas").to_string()
     })],
-    columns: replicas::COLUMNS,
-    cells: |object, now| {
-        let [names, images] = print::containers(object.items("spec.template.spec.containers"));
-        let selector = print::label_set(object.at("spec.selector"));
-        let mut cells = replicas::counts(object, now);
-        cells.extend([names, images, selector]);
-        cells
-    },
-    ..Entry::new(
-        "",
-        "v1",
-        "ReplicationController",
-        "replicationcontrollers",
-        "replicationcontroller",
-    )
+    columns: &replicas::columns(Column {
+        cell: Of(|object| print::label_set(object.at("spec.selector"))),
+        ..SELECTOR
+    }),
+    ..Entry::new("", "v1", "ReplicationController", "replicationcontrollers")
 };
 
 fn default(object: &mut Value) {
@@ -77,19 +64,15 @@ fn default(object: &mut Value) {
 fn validate(object: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = object.at("spec");
-    let mut errors =
-        check::not_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds"));
+    let mut errors = check::counts(&path, spec, "minReadySeconds");
     if spec.count("selector") == 0 {
-        errors.push(FieldError::required(&path.child("selector"), ""));
+        errors.required(&path.child("selector"), "");
     }
-    errors.extend(check::not_negative(
-        &path.child("replicas"),
-        spec.int("replicas"),
-    ));
+    errors += check::counts(&path, spec, "replicas");
     let path = path.child("template");
     let template = spec.at("template");
     if template.is_null() {
-        errors.push(FieldError::required(&path, ""));
+        errors.required(&path, "");
         return errors;
     }
     let selector = json!({ "matchLabels": spec.at("selector") });
@@ -97,11 +80,7 @@ fn validate(object: &Value) -> Errors {
     if spec.count("selector") > 0 && !labels::matches(&selector, own) {
         errors.push(apps::selector_mismatch(&path, own));
     }
-    errors.extend(validate::check_template(&path, template));
-    errors.extend(apps::check_always_restarts(
-        &path,
-        template,
-        "ReplicationController",
-    ));
+    errors += validate::check_template(&path, template);
+    errors += apps::check_always_restarts(&path, template, "ReplicationController");
     errors
 }

@@ -2,10 +2,11 @@
 
 mod validate;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, NAME, column, wide};
+use crate::builtin::entry::Capability::{CreateOnUpdate, DeleteReturnsObject, Status};
+use crate::builtin::entry::Cell::{Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, NAME, column, selectable_text};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, keep, remove, same, set};
 use crate::builtin::{ip, print};
 use crate::kind::{Part, WriteContext};
@@ -14,12 +15,7 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["svc"],
     categories: &["all"],
-    capabilities: Capabilities {
-        status: true,
-        create_on_update: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status, CreateOnUpdate, DeleteReturnsObject],
     default,
     prepare_create,
     prepare_update,
@@ -29,14 +25,11 @@ pub(crate) const ENTRY: Entry = Entry {
     // Any DNS label since 1.36; before, it had to start with a letter.
     name: machinery::names::name_is_dns_label,
     selectable: &[
-        ("spec.clusterIP", |service| {
-            service.text("spec.clusterIP").to_owned()
-        }),
-        ("spec.type", |service| service.text("spec.type").to_owned()),
+        selectable_text!("spec.clusterIP"),
+        selectable_text!("spec.type"),
     ],
     columns: COLUMNS,
-    cells,
-    ..Entry::new("", "v1", "Service", "services", "service")
+    ..Entry::new("", "v1", "Service", "services")
 };
 
 /// Whether it is reachable from outside the cluster.
@@ -276,66 +269,38 @@ fn choose_families(service: &mut Value) {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Type", "string", "How the service can be reached"),
-    column("Cluster-IP", "string", "Address inside the cluster"),
-    column("External-IP", "string", "Addresses outside the cluster"),
-    column("Port(s)", "string", "Ports, ports on nodes and protocols"),
+    column!("Type" string Text("spec.type") => "How the service can be reached"),
+    column!("Cluster-IP" string Of(|service| {
+        service.texts("spec.clusterIPs").first().copied().unwrap_or("<none>").into()
+    }) => "Address inside the cluster"),
+    column!("External-IP" string Of(external_address) => "Addresses outside the cluster"),
+    column!("Port(s)" string Of(ports) => "Ports, ports on nodes and protocols"),
     AGE,
-    wide(
-        "Selector",
-        "string",
-        "Labels of the pods behind the service",
-    ),
+    column!("Selector" wide Of(|service| print::label_set(service.at("spec.selector")))
+        => "Labels of the pods behind the service"),
 ];
 
-fn external_address(service: &Value) -> String {
+fn external_address(service: &Value) -> Value {
     let external = service.texts("spec.externalIPs");
     match service.text("spec.type") {
-        "ClusterIP" | "NodePort" if external.is_empty() => "<none>".to_owned(),
-        "ClusterIP" | "NodePort" => external.join(","),
+        "ClusterIP" | "NodePort" => print::or(&external.join(","), "<none>"),
         "LoadBalancer" => {
-            let ingress = service.items("status.loadBalancer.ingress").iter();
-            let mut addresses: Vec<&str> = ingress
-                .map(|ingress| match ingress.text("ip") {
-                    "" => ingress.text("hostname"),
-                    address => address,
-                })
-                .filter(|address| !address.is_empty())
-                .collect();
-            addresses.sort_unstable();
-            addresses.dedup();
+            let mut addresses = print::load_balancer(service);
             addresses.extend(external);
-            if addresses.is_empty() {
-                "<pending>".to_owned()
-            } else {
-                addresses.join(",")
-            }
+            print::or(&addresses.join(","), "<pending>")
         }
-        "ExternalName" => service.text("spec.externalName").to_owned(),
-        _ => "<unknown>".to_owned(),
+        "ExternalName" => service.text("spec.externalName").into(),
+        _ => "<unknown>".into(),
     }
 }
 
-fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
-    let ports: Vec<String> = service
-        .items("spec.ports")
-        .iter()
-        .map(|port| {
-            let (number, protocol) = (port.number("port"), port.text("protocol"));
-            match port.number("nodePort") {
-                node if node > 0 => format!("{number}:{node}/{protocol}"),
-                _ => format!("{number}/{protocol}"),
-            }
-        })
-        .collect();
-    let addresses = service.texts("spec.clusterIPs");
-    vec![
-        service.name().into(),
-        service.text("spec.type").into(),
-        print::maybe(addresses.first().copied(), "<none>"),
-        external_address(service).into(),
-        print::or(&ports.join(","), "<none>"),
-        print::age(service, now),
-        print::label_set(service.at("spec.selector")),
-    ]
+fn ports(service: &Value) -> Value {
+    let ports = service.items("spec.ports").iter().map(|port| {
+        let (number, protocol) = (port.number("port"), port.text("protocol"));
+        match port.number("nodePort") {
+            node if node > 0 => format!("{number}:{node}/{protocol}"),
+            _ => format!("{number}/{protocol}"),
+        }
+    });
+    print::or(&ports.collect::<Vec<_>>().join(","), "<none>")
 }

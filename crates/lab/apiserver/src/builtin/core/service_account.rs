@@ -2,28 +2,18 @@
 
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Capabilities, Entry, NAME};
-use crate::builtin::print;
+use crate::builtin::entry::Capability::DeleteReturnsObject;
+use crate::builtin::entry::{AGE, Entry, NAME};
 use crate::builtin::value::{Read, items_mut};
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sa"],
-    capabilities: Capabilities {
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[DeleteReturnsObject],
     prepare_create: |account, _| clean(account),
     prepare_update: |account, _, _, _| clean(account),
     columns: &[NAME, AGE],
-    cells: print::name_and_age,
-    ..Entry::new(
-        "",
-        "v1",
-        "ServiceAccount",
-        "serviceaccounts",
-        "serviceaccount",
-    )
+    ..Entry::new("", "v1", "ServiceAccount", "serviceaccounts")
 };
 
 /// Reduces references to secrets to their name.

@@ -1,24 +1,23 @@
-//! Persistent volumes and claims.
+//! Persistent volumes and claims (`ValidatePersistentVolume`, `ValidatePersistentVolumeClaim`).
 
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
+use crate::builtin::entry::Capability::{DeleteReturnsObject, Status};
+use crate::builtin::entry::Cell::{IfSet, Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::pod_spec::{defaults, scheduling, volume, warnings};
-use crate::builtin::value::{Read, existing, fill, fill_empty, keep, object_at, remove, same, set};
-use crate::builtin::{check, labels, layout, print, resources};
+use crate::builtin::value::{
+    Read, existing, fill, fill_empty, indexed, keep, object_at, remove, same, set,
+};
+use crate::builtin::{check, labels, layout, resources};
 use crate::kind::{Part, WriteContext};
 
 /// Claims.
 pub(crate) const CLAIM: Entry = Entry {
     short_names: &["pvc"],
-    capabilities: Capabilities {
-        status: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status, DeleteReturnsObject],
     default: |claim| {
         fill_empty(claim, "status.phase", "Pending");
         if object_at(claim, "spec").is_some()
@@ -47,25 +46,14 @@ pub(crate) const CLAIM: Entry = Entry {
     },
     warnings: |claim, _| claim_warnings(claim),
     columns: CLAIM_COLUMNS,
-    cells: claim_cells,
-    ..Entry::new(
-        "",
-        "v1",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        "persistentvolumeclaim",
-    )
+    ..Entry::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
 
 /// Volumes.
 pub(crate) const VOLUME: Entry = Entry {
     short_names: &["pv"],
     namespaced: false,
-    capabilities: Capabilities {
-        status: true,
-        delete_returns_object: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Status, DeleteReturnsObject],
     default: |volume| {
         fill_empty(volume, "status.phase", "Pending");
         if object_at(volume, "spec").is_some()
@@ -85,19 +73,12 @@ pub(crate) const VOLUME: Entry = Entry {
     prepare_update: prepare_volume_update,
     validate: |volume| check_volume(volume),
     validate_update: |new, old, part| match part {
-        Part::Status => Vec::new(),
+        Part::Status => Errors::new(),
         _ => check_volume_update(new, old),
     },
     warnings: |volume, _| volume_warnings(volume),
     columns: VOLUME_COLUMNS,
-    cells: volume_cells,
-    ..Entry::new(
-        "",
-        "v1",
-        "PersistentVolume",
-        "persistentvolumes",
-        "persistentvolume",
-    )
+    ..Entry::new("", "v1", "PersistentVolume", "persistentvolumes")
 };
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -110,30 +91,9 @@ const ACCESS_MODES: &[&str] = &[
 const MODES: &[&str] = &["Block", "Filesystem"];
 
 /// Volume sources in the order they are checked.
-const SOURCES: &[&str] = &[
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-];
+const SOURCES: &str = "hostPath gcePersistentDisk awsElasticBlockStore glusterfs flocker nfs rbd quobyte cephfs \
+     iscsi cinder fc flexVolume azureFile vsphereVolume photonPersistentDisk portworxVolume \
+     azureDisk scaleIO local storageos csi";
 
 /// Keeps the deprecated and the current field of the data source consistent; other kinds than
 /// claims and snapshots only work in the current one.
@@ -166,7 +126,7 @@ fn check_access_modes(path: &Path, spec: &Value) -> Errors {
     let modes = spec.texts("accessModes");
     let mut errors = Errors::new();
     for mode in &modes {
-        errors.extend(check::supported(&path, mode, ACCESS_MODES));
+        errors += check::supported(&path, mode, ACCESS_MODES);
     }
     let alone = modes.contains(&"ReadWriteOncePod");
     let others = modes
@@ -174,7 +134,7 @@ fn check_access_modes(path: &Path, spec: &Value) -> Errors {
         .any(|m| *m != "ReadWriteOncePod" && ACCESS_MODES.contains(m));
     if alone && others {
         let detail = "may not use ReadWriteOncePod with other access modes";
-        errors.push(FieldError::forbidden(&path, detail));
+        errors.forbidden(&path, detail);
     }
     errors
 }
@@ -184,76 +144,50 @@ pub(crate) fn check_claim_spec(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     if spec.count("accessModes") == 0 {
         let detail = "at least 1 access mode is required";
-        errors.push(FieldError::required(&path.child("accessModes"), detail));
+        errors.required(&path.child("accessModes"), detail);
     }
-    errors.extend(labels::check_selector(
-        &path.child("selector"),
-        spec.at("selector"),
-    ));
-    errors.extend(check_access_modes(path, spec));
+    errors += labels::check_selector(&path.child("selector"), spec.at("selector"));
+    errors += check_access_modes(path, spec);
     let here = path.child("resources").key("storage");
     match spec.entry("resources.requests", "storage") {
-        None => errors.push(FieldError::required(&here, "")),
-        Some(amount) => errors.extend(resources::check_positive(&here, amount)),
+        None => errors.required(&here, ""),
+        Some(amount) => errors += resources::check_positive(&here, amount),
     }
-    for field in ["storageClassName", "volumeAttributesClassName"] {
-        let class = spec.text(field);
-        if field == "storageClassName" && !class.is_empty() {
-            errors.extend(check::subdomain(&path.child(field), class));
-        }
-    }
-    let mode = spec.maybe_text("volumeMode");
-    errors.extend(check::maybe_one_of(&path.child("volumeMode"), mode, MODES));
+    errors += check::empty_or(path, spec, "storageClassName", check::subdomain);
+    errors += check::optional_choice(path, spec, "volumeMode", MODES);
     for field in ["dataSource", "dataSourceRef"] {
-        if spec.has(field) {
-            errors.extend(check_source_ref(&path.child(field), spec.at(field)));
-        }
+        errors += check::if_set(path, spec, field, check_source_ref);
     }
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
     let shown = path.child("dataSource");
     if !reference.text("namespace").is_empty() {
         if !source.is_null() {
             let detail = "may not be specified when dataSourceRef.namespace is specified";
-            errors.push(FieldError::invalid(path, shown.as_str(), detail));
+            errors.invalid(path, shown.as_str(), detail);
         }
     } else if !source.is_null() && !reference.is_null() {
         let alike = ["apiGroup", "kind", "name"]
             .iter()
             .all(|f| source.at(f) == reference.at(f));
         if !alike {
-            errors.push(FieldError::invalid(
-                path,
-                shown.as_str(),
-                "must match dataSourceRef",
-            ));
+            errors.invalid(path, shown.as_str(), "must match dataSourceRef");
         }
     }
-    let class = spec.text("volumeAttributesClassName");
-    if !class.is_empty() {
-        errors.extend(check::subdomain(
-            &path.child("volumeAttributesClassName"),
-            class,
-        ));
-    }
+    errors += check::empty_or(path, spec, "volumeAttributesClassName", check::subdomain);
     errors
 }
 
 fn check_source_ref(path: &Path, source: &Value) -> Errors {
     let mut errors = check::required(&path.child("name"), source.text("name"));
     let kind = source.text("kind");
-    errors.extend(check::required(&path.child("kind"), kind));
+    errors += check::required(&path.child("kind"), kind);
     let group = source.text("apiGroup");
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        errors.push(FieldError::invalid(path, kind, detail));
+        errors.invalid(path, kind, detail);
     }
-    if !group.is_empty() {
-        errors.extend(check::subdomain(&path.child("apiGroup"), group));
-    }
-    let namespace = source.text("namespace");
-    if !namespace.is_empty() {
-        errors.extend(check::label(&path.child("namespace"), namespace));
-    }
+    errors += check::empty_or(path, source, "apiGroup", check::subdomain);
+    errors += check::empty_or(path, source, "namespace", check::label);
     errors
 }
 
@@ -273,9 +207,8 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
         remove(&mut spec, "storageClassName");
     } else {
         if class.unwrap_or_default() != was_class.unwrap_or_default() {
-            let path = check::path("metadata.annotations").child(BETA_CLASS);
-            let value = class.unwrap_or_default();
-            errors.push(FieldError::invalid(&path, value, check::IMMUTABLE));
+            let path = Path::new("metadata.annotations").child(BETA_CLASS);
+            errors.invalid(&path, class.unwrap_or_default(), check::IMMUTABLE);
         }
         let allowed = was_class.is_none() || named.as_deref() == was_class;
         if named.is_some() && !was.has("storageClassName") && allowed {
@@ -295,7 +228,7 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
             "spec is immutable after creation except resources.requests and \
              volumeAttributesClassName for bound claims\n{difference}"
         );
-        errors.push(FieldError::forbidden(&Path::new("spec"), detail));
+        errors.forbidden(&Path::new("spec"), detail);
     }
     let size = |claim: &Value, list: &str| {
         claim
@@ -304,17 +237,11 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
     };
     let wanted = size(new, "spec.resources.requests");
     if wanted < size(old, "spec.resources.requests") && wanted <= size(old, "status.capacity") {
-        let path = check::path("spec.resources.requests.storage");
-        errors.push(FieldError::forbidden(
-            &path,
-            "field can not be less than status.capacity",
-        ));
+        let path = Path::new("spec.resources.requests.storage");
+        errors.forbidden(&path, "field can not be less than status.capacity");
     }
-    errors.extend(check::immutable(
-        &Path::new("volumeMode"),
-        new.at("spec.volumeMode"),
-        old.at("spec.volumeMode"),
-    ));
+    // Upstream reports it without its parent.
+    errors += check::unchanged(new.at("spec"), old.at("spec"), "volumeMode");
     errors
 }
 
@@ -323,12 +250,8 @@ fn check_claim_status(claim: &Value) -> Errors {
     for (name, amount) in claim.entries("status.capacity") {
         let value = resources::quantity(amount).value();
         if value < 0 {
-            let path = check::path("status.capacity").key(name);
-            errors.push(FieldError::invalid(
-                &path,
-                value,
-                "must be a valid resource quantity",
-            ));
+            let path = Path::new("status.capacity").key(name);
+            errors.invalid(&path, value, "must be a valid resource quantity");
         }
     }
     errors
@@ -339,7 +262,7 @@ fn claim_warnings(claim: &Value) -> Vec<String> {
     if claim.annotation(BETA_CLASS).is_some() {
         warnings.push(format!(
             "{}: deprecated since v1.8; use \"storageClassName\" attribute instead",
-            check::path("metadata.annotations").key(BETA_CLASS)
+            Path::new("metadata.annotations").key(BETA_CLASS)
         ));
     }
     for list in ["requests", "limits"] {
@@ -349,7 +272,7 @@ fn claim_warnings(claim: &Value) -> Vec<String> {
         {
             warnings.push(format!(
                 "{}: fractional byte value {} is invalid, must be an integer",
-                check::path("spec.resources").child(list).key("storage"),
+                Path::new("spec.resources").child(list).key("storage"),
                 machinery::json::go_quote(&resources::text(Some(amount)))
             ));
         }
@@ -360,14 +283,14 @@ fn claim_warnings(claim: &Value) -> Vec<String> {
 /// The name of a CSI driver.
 pub(crate) fn check_driver_name(path: &Path, name: &str) -> Errors {
     if name.is_empty() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     let mut errors = Errors::new();
     if name.len() > 63 {
-        errors.push(FieldError::too_long(path, 63));
+        errors.too_long(path, 63);
     }
     let messages = machinery::names::is_dns1123_subdomain(&name.to_lowercase());
-    errors.extend(check::invalid_each(path, name, messages));
+    errors += check::invalid_each(path, name, messages);
     errors
 }
 
@@ -378,63 +301,51 @@ fn check_volume(volume: &Value) -> Errors {
 fn check_volume_spec(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     if spec.count("accessModes") == 0 {
-        errors.push(FieldError::required(&path.child("accessModes"), ""));
+        errors.required(&path.child("accessModes"), "");
     }
-    errors.extend(check_access_modes(path, spec));
+    errors += check_access_modes(path, spec);
     let here = path.child("capacity");
     if spec.count("capacity") == 0 {
-        errors.push(FieldError::required(&here, ""));
+        errors.required(&here, "");
     }
     if spec.entry("capacity", "storage").is_none() || spec.count("capacity") > 1 {
         let capacity = spec.at("capacity").clone();
-        errors.push(FieldError::not_supported(&here, capacity, ["storage"]));
+        errors.not_supported(&here, capacity, ["storage"]);
     }
     for (name, amount) in spec.entries("capacity") {
-        errors.extend(resources::check_positive(&here.key(name), amount));
+        errors += resources::check_positive(&here.key(name), amount);
     }
     let policy = spec.text("persistentVolumeReclaimPolicy");
     if !policy.is_empty() {
         let path = path.child("persistentVolumeReclaimPolicy");
-        errors.extend(check::supported(
-            &path,
-            policy,
-            &["Delete", "Recycle", "Retain"],
-        ));
+        errors += check::supported(&path, policy, &["Delete", "Recycle", "Retain"]);
     }
     if spec.has("nodeAffinity") {
         let path = path.child("nodeAffinity").child("required");
         if spec.has("nodeAffinity.required") {
             let required = spec.at("nodeAffinity.required");
-            errors.extend(scheduling::check_node_selector(&path, required));
+            errors += scheduling::check_node_selector(&path, required);
         } else {
-            errors.push(FieldError::required(
-                &path,
-                "must specify required node constraints",
-            ));
+            errors.required(&path, "must specify required node constraints");
         }
     }
-    errors.extend(check_volume_source(path, spec));
+    errors += check_volume_source(path, spec);
     if spec.text("hostPath.path") == "/" && policy == "Recycle" {
-        let path = path.child("persistentVolumeReclaimPolicy");
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
-        errors.push(FieldError::forbidden(&path, detail));
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), detail);
     }
-    let class = spec.text("storageClassName");
-    if !class.is_empty() {
-        errors.extend(check::subdomain(&path.child("storageClassName"), class));
-    }
-    let mode = spec.maybe_text("volumeMode");
-    errors.extend(check::maybe_one_of(&path.child("volumeMode"), mode, MODES));
+    errors += check::empty_or(path, spec, "storageClassName", check::subdomain);
+    errors += check::optional_choice(path, spec, "volumeMode", MODES);
     if let Some(class) = spec.maybe_text("volumeAttributesClassName") {
         let here = path.child("volumeAttributesClassName");
         if class.is_empty() {
-            errors.push(FieldError::required(&here, "an empty string is disallowed"));
+            errors.required(&here, "an empty string is disallowed");
         } else {
-            errors.extend(check::subdomain(&here, class));
+            errors += check::subdomain(&here, class);
         }
         if !spec.has("csi") {
             let detail = "has to be specified when using volumeAttributesClassName";
-            errors.push(FieldError::required(&path.child("csi"), detail));
+            errors.required(&path.child("csi"), detail);
         }
     }
     errors
@@ -443,53 +354,46 @@ fn check_volume_spec(path: &Path, spec: &Value) -> Errors {
 fn check_volume_source(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut found = false;
-    for sort in SOURCES {
+    for sort in SOURCES.split(' ') {
         let source = spec.at(sort);
         if source.is_null() {
             continue;
         }
         let here = path.child(sort);
         if found {
-            errors.push(FieldError::forbidden(
-                &here,
-                "may not specify more than 1 volume type",
-            ));
+            errors.forbidden(&here, "may not specify more than 1 volume type");
             continue;
         }
         found = true;
-        match *sort {
-            "hostPath" => errors.extend(volume::check_host_path(&here, source)),
-            "nfs" => errors.extend(volume::check_nfs(&here, source)),
+        match sort {
+            "hostPath" => errors += volume::check_host_path(&here, source),
+            "nfs" => errors += volume::check_nfs(&here, source),
             "local" => {
                 let at = source.text("path");
-                errors.extend(check::required(&here.child("path"), at));
-                errors.extend(check::no_backsteps(&here.child("path"), at));
+                errors += check::required(&here.child("path"), at);
+                errors += check::no_backsteps(&here.child("path"), at);
                 if !spec.has("nodeAffinity.required") {
-                    let path = path.child("nodeAffinity");
                     let detail = "Local volume requires node affinity";
-                    errors.push(FieldError::required(&path, detail));
+                    errors.required(&path.child("nodeAffinity"), detail);
                 }
             }
             "csi" => {
-                errors.extend(check_driver_name(
-                    &here.child("driver"),
-                    source.text("driver"),
-                ));
+                errors += check_driver_name(&here.child("driver"), source.text("driver"));
                 let handle = source.text("volumeHandle");
-                errors.extend(check::required(&here.child("volumeHandle"), handle));
+                errors += check::required(&here.child("volumeHandle"), handle);
             }
             _ => {}
         }
     }
     if !found {
-        errors.push(FieldError::required(path, "must specify a volume type"));
+        errors.required(path, "must specify a volume type");
     }
     errors
 }
 
 fn source_of(volume: &Value) -> Value {
     let spec = volume.at("spec");
-    let sources = SOURCES.iter().filter(|sort| spec.has(sort));
+    let sources = SOURCES.split(' ').filter(|sort| spec.has(sort));
     Value::Object(
         sources
             .map(|sort| ((*sort).to_owned(), spec.at(sort).clone()))
@@ -507,20 +411,14 @@ fn check_volume_update(new: &Value, old: &Value) -> Errors {
         let difference = layout::difference("PersistentVolumeSource", &was, &source);
         let detail =
             format!("spec.persistentvolumesource is immutable after creation\n{difference}");
-        errors.push(FieldError::forbidden(
-            &check::path("spec.persistentvolumesource"),
-            detail,
-        ));
+        errors.forbidden(&Path::new("spec.persistentvolumesource"), detail);
     }
-    errors.extend(check::immutable(
-        &Path::new("volumeMode"),
-        new.at("spec.volumeMode"),
-        old.at("spec.volumeMode"),
-    ));
+    // Upstream reports it without its parent.
+    errors += check::unchanged(new.at("spec"), old.at("spec"), "volumeMode");
     let class = "spec.volumeAttributesClassName";
     if old.has(class) && !new.has(class) {
         let detail = "update from non-nil value to nil is forbidden";
-        errors.push(FieldError::forbidden(&check::path(class), detail));
+        errors.forbidden(&Path::new(class), detail);
     }
     errors
 }
@@ -545,7 +443,7 @@ fn volume_warnings(volume: &Value) -> Vec<String> {
     if volume.annotation(BETA_CLASS).is_some() {
         all.push(format!(
             "{}: deprecated since v1.8; use \"storageClassName\" attribute instead",
-            check::path("metadata.annotations").key(BETA_CLASS)
+            Path::new("metadata.annotations").key(BETA_CLASS)
         ));
     }
     if volume.text("spec.persistentVolumeReclaimPolicy") == "Recycle" {
@@ -556,15 +454,17 @@ fn volume_warnings(volume: &Value) -> Vec<String> {
         );
     }
     let terms = volume.items("spec.nodeAffinity.required.nodeSelectorTerms");
-    for (i, term) in terms.iter().enumerate() {
-        let path = check::path("spec.nodeAffinity.required.nodeSelectorTerms").index(i);
+    for (path, term) in indexed(
+        &Path::new("spec.nodeAffinity.required.nodeSelectorTerms"),
+        terms,
+    ) {
         warnings::about_term(&path, term, &mut all);
     }
     all
 }
 
 /// Access modes in their short form.
-fn modes(list: &[&str]) -> String {
+fn modes(list: &[&str]) -> Value {
     let known = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
@@ -575,115 +475,65 @@ fn modes(list: &[&str]) -> String {
         .iter()
         .filter(|(mode, _)| list.contains(mode))
         .map(|(_, short)| *short);
-    shown.collect::<Vec<_>>().join(",")
+    shown.collect::<Vec<_>>().join(",").into()
 }
 
-fn class_of(object: &Value) -> &str {
-    object
-        .annotation(BETA_CLASS)
-        .unwrap_or_else(|| object.text("spec.storageClassName"))
-}
-
-fn phase_of(object: &Value) -> &str {
-    if object.has("metadata.deletionTimestamp") {
+const PHASE: fn(&Value) -> Value = |object| {
+    let terminating = object.has("metadata.deletionTimestamp");
+    if terminating {
         "Terminating"
     } else {
         object.text("status.phase")
     }
-}
+    .into()
+};
+
+const STORAGE_CLASS: Column = column!("StorageClass" string Of(|object| {
+    let class = object.annotation(BETA_CLASS);
+    class.unwrap_or_else(|| object.text("spec.storageClassName")).into()
+}) => "Class of the storage");
+
+const ATTRIBUTES_CLASS: Column = column!("VolumeAttributesClass" string
+    IfSet("spec.volumeAttributesClassName", "<unset>") => "Class of the volume's attributes");
+
+const VOLUME_MODE: Column = column!("VolumeMode" wide IfSet("spec.volumeMode", "<unset>")
+    => "Whether it holds files or is a block device");
 
 const VOLUME_COLUMNS: &[Column] = &[
     NAME,
-    column("Capacity", "string", "How much fits"),
-    column("Access Modes", "string", "Ways the volume can be mounted"),
-    column(
-        "Reclaim Policy",
-        "string",
-        "What happens when the claim goes",
-    ),
-    column(
-        "Status",
-        "string",
-        "Whether the volume is free, bound or released",
-    ),
-    column("Claim", "string", "The claim the volume is bound to"),
-    column("StorageClass", "string", "Class of the storage"),
-    column(
-        "VolumeAttributesClass",
-        "string",
-        "Class of the volume's attributes",
-    ),
-    column("Reason", "string", "Why the volume is in its state"),
+    column!("Capacity" string
+        Of(|volume| resources::text(volume.entry("spec.capacity", "storage")).into())
+        => "How much fits"),
+    column!("Access Modes" string Of(|volume| modes(&volume.texts("spec.accessModes")))
+        => "Ways the volume can be mounted"),
+    column!("Reclaim Policy" string Text("spec.persistentVolumeReclaimPolicy")
+        => "What happens when the claim is deleted"),
+    column!("Status" string Of(PHASE) => "Whether the volume is available, bound or released"),
+    column!("Claim" string Of(|volume| match volume.at("spec.claimRef") {
+        Value::Null => "".into(),
+        claim => format!("{}/{}", claim.text("namespace"), claim.text("name")).into(),
+    }) => "The claim the volume is bound to"),
+    STORAGE_CLASS,
+    ATTRIBUTES_CLASS,
+    column!("Reason" string Text("status.reason") => "Why the volume is in its state"),
     AGE,
-    wide(
-        "VolumeMode",
-        "string",
-        "Whether it holds files or is a block device",
-    ),
+    VOLUME_MODE,
 ];
-
-fn volume_cells(volume: &Value, now: Timestamp) -> Vec<Value> {
-    let claim = match volume.at("spec.claimRef") {
-        Value::Null => String::new(),
-        claim => format!("{}/{}", claim.text("namespace"), claim.text("name")),
-    };
-    vec![
-        volume.name().into(),
-        resources::text(volume.entry("spec.capacity", "storage")).into(),
-        modes(&volume.texts("spec.accessModes")).into(),
-        volume.text("spec.persistentVolumeReclaimPolicy").into(),
-        phase_of(volume).into(),
-        claim.into(),
-        class_of(volume).into(),
-        print::maybe(
-            volume.maybe_text("spec.volumeAttributesClassName"),
-            "<unset>",
-        ),
-        volume.text("status.reason").into(),
-        print::age(volume, now),
-        print::maybe(volume.maybe_text("spec.volumeMode"), "<unset>"),
-    ]
-}
 
 const CLAIM_COLUMNS: &[Column] = &[
     NAME,
-    column("Status", "string", "Whether the claim has a volume"),
-    column("Volume", "string", "The volume the claim is bound to"),
-    column("Capacity", "string", "How much fits"),
-    column("Access Modes", "string", "Ways the volume can be mounted"),
-    column("StorageClass", "string", "Class of the storage"),
-    column(
-        "VolumeAttributesClass",
-        "string",
-        "Class of the volume's attributes",
-    ),
+    column!("Status" string Of(PHASE) => "Whether the claim has a volume"),
+    column!("Volume" string Text("spec.volumeName") => "The volume the claim is bound to"),
+    column!("Capacity" string Of(|claim| match claim.text("spec.volumeName") {
+        "" => "".into(),
+        _ => resources::text(claim.entry("status.capacity", "storage")).into(),
+    }) => "How much fits"),
+    column!("Access Modes" string Of(|claim| match claim.text("spec.volumeName") {
+        "" => "".into(),
+        _ => modes(&claim.texts("status.accessModes")),
+    }) => "Ways the volume can be mounted"),
+    STORAGE_CLASS,
+    ATTRIBUTES_CLASS,
     AGE,
-    wide(
-        "VolumeMode",
-        "string",
-        "Whether it holds files or is a block device",
-    ),
+    VOLUME_MODE,
 ];
-
-fn claim_cells(claim: &Value, now: Timestamp) -> Vec<Value> {
-    let volume = claim.text("spec.volumeName");
-    let (mut capacity, mut access) = (String::new(), String::new());
-    if !volume.is_empty() {
-        capacity = resources::text(claim.entry("status.capacity", "storage"));
-        access = modes(&claim.texts("status.accessModes"));
-    }
-    vec![
-        claim.name().into(),
-        phase_of(claim).into(),
-        volume.into(),
-        capacity.into(),
-        access.into(),
-        class_of(claim).into(),
-        print::maybe(
-            claim.maybe_text("spec.volumeAttributesClassName"),
-            "<unset>",
-        ),
-        print::age(claim, now),
-        print::maybe(claim.maybe_text("spec.volumeMode"), "<unset>"),
-    ]
-}

@@ -1,12 +1,13 @@
-//! Ingresses and their classes.
+//! Ingresses and their classes (`ValidateIngress`, `ValidateIngressClass`).
 
-use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use machinery::names::is_wildcard_dns1123_subdomain;
 use serde_json::{Value, json};
 
 use super::GROUP;
-use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
+use crate::builtin::entry::Capability::{Generation, Status};
+use crate::builtin::entry::Cell::{IfSet, Of, Text};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, existing, fill, set};
 use crate::builtin::{check, ip, print};
 use crate::kind::Part;
@@ -16,11 +17,7 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// Ingresses.
 pub(super) const INGRESS: Entry = Entry {
     short_names: &["ing"],
-    capabilities: Capabilities {
-        generation: true,
-        status: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation, Status],
     default: |ingress| fill(ingress, "status.loadBalancer", json!({})),
     prepare_create: |ingress, _| set(ingress, "status", json!({ "loadBalancer": {} })),
     validate: |ingress| {
@@ -31,7 +28,7 @@ pub(super) const INGRESS: Entry = Entry {
         {
             let path = Path::new("annotations").child(CLASS_ANNOTATION);
             let detail = "must match `ingressClassName` when both are specified";
-            errors.push(FieldError::invalid(&path, annotated, detail));
+            errors.invalid(&path, annotated, detail);
         }
         errors
     },
@@ -51,20 +48,22 @@ pub(super) const INGRESS: Entry = Entry {
         }
     },
     columns: INGRESS_COLUMNS,
-    cells: ingress_cells,
-    ..Entry::new(GROUP, "v1", "Ingress", "ingresses", "ingress")
+    ..Entry::new(GROUP, "v1", "Ingress", "ingresses")
 };
 
 const INGRESS_COLUMNS: &[Column] = &[
     NAME,
-    column("Class", "string", "Class of the ingress"),
-    column("Hosts", "string", "Hosts it is for"),
-    column("Address", "string", "Where it can be reached"),
-    column("Ports", "string", "Ports it listens on"),
+    column!("Class" string IfSet("spec.ingressClassName", "<none>") => "Class of the ingress"),
+    column!("Hosts" string Of(hosts) => "Hosts it is for"),
+    column!("Address" string Of(|ingress| print::load_balancer(ingress).join(",").into())
+        => "Where it can be reached"),
+    column!("Ports" string Of(|ingress| {
+        if ingress.count("spec.tls") > 0 { "80, 443" } else { "80" }.into()
+    }) => "Ports it listens on"),
     AGE,
 ];
 
-fn ingress_cells(ingress: &Value, now: Timestamp) -> Vec<Value> {
+fn hosts(ingress: &Value) -> Value {
     let rules = ingress.items("spec.rules");
     let mut hosts = Vec::new();
     let mut more = false;
@@ -75,34 +74,11 @@ fn ingress_cells(ingress: &Value, now: Timestamp) -> Vec<Value> {
             hosts.push(host);
         }
     }
-    let shown = match (hosts.is_empty(), more) {
-        (true, _) => "*".to_owned(),
-        (false, true) => format!("{} + {} more...", hosts.join(","), rules.len() - 3),
-        (false, false) => hosts.join(","),
-    };
-    let addresses = ingress.items("status.loadBalancer.ingress").iter();
-    let mut addresses: Vec<&str> = addresses
-        .map(|address| match address.text("ip") {
-            "" => address.text("hostname"),
-            ip => ip,
-        })
-        .filter(|address| !address.is_empty())
-        .collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    let ports = if ingress.count("spec.tls") > 0 {
-        "80, 443"
-    } else {
-        "80"
-    };
-    vec![
-        ingress.name().into(),
-        print::maybe(ingress.maybe_text("spec.ingressClassName"), "<none>"),
-        shown.into(),
-        addresses.join(",").into(),
-        ports.into(),
-        print::age(ingress, now),
-    ]
+    match (hosts.is_empty(), more) {
+        (true, _) => "*".into(),
+        (false, true) => format!("{} + {} more...", hosts.join(","), rules.len() - 3).into(),
+        (false, false) => hosts.join(",").into(),
+    }
 }
 
 fn check_host(path: &Path, host: &str) -> Errors {
@@ -119,61 +95,48 @@ fn check_ingress(ingress: &Value) -> Errors {
     let mut errors = Errors::new();
     if spec.count("rules") == 0 && !spec.has("defaultBackend") {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, spec.at("rules").clone(), detail));
+        errors.invalid(&path, spec.at("rules").clone(), detail);
     }
-    if spec.has("defaultBackend") {
-        errors.extend(check_backend(
-            &path.child("defaultBackend"),
-            spec.at("defaultBackend"),
-        ));
-    }
-    for (i, rule) in spec.items("rules").iter().enumerate() {
-        let path = path.child("rules").index(i);
+    errors += check::if_set(&path, spec, "defaultBackend", check_backend);
+    for (path, rule) in spec.each(&path, "rules") {
         let host = rule.text("host");
         if !host.is_empty() {
             let here = path.child("host");
             if ip::parse_sloppy(host).is_some() {
-                let detail = "must be a DNS name, not an IP address";
-                errors.push(FieldError::invalid(&here, host, detail));
+                errors.invalid(&here, host, "must be a DNS name, not an IP address");
             }
-            errors.extend(check_host(&here, host));
+            errors += check_host(&here, host);
         }
         if rule.has("http") {
             let path = path.child("http").child("paths");
             let paths = rule.items("http.paths");
             if paths.is_empty() {
-                errors.push(FieldError::required(&path, ""));
+                errors.required(&path, "");
             }
             for (j, entry) in paths.iter().enumerate() {
-                errors.extend(check_path(&path.index(j), entry));
+                errors += check_path(&path.index(j), entry);
             }
         }
     }
-    for (i, tls) in spec.items("tls").iter().enumerate() {
-        let path = path.child("tls").index(i);
+    for (path, tls) in spec.each(&path, "tls") {
         for (j, host) in tls.texts("hosts").iter().enumerate() {
-            errors.extend(check_host(&path.child("hosts").index(j), host));
+            errors += check_host(&path.child("hosts").index(j), host);
         }
-        let secret = tls.text("secretName");
-        if !secret.is_empty() {
-            errors.extend(check::subdomain(&path.child("secretName"), secret));
-        }
+        errors += check::empty_or(&path, tls, "secretName", check::subdomain);
     }
-    if let Some(class) = spec.maybe_text("ingressClassName") {
-        errors.extend(check::subdomain(&path.child("ingressClassName"), class));
-    }
+    errors += check::absent_or(&path, spec, "ingressClassName", check::subdomain);
     errors
 }
 
 fn check_path(path: &Path, entry: &Value) -> Errors {
     let Some(kind) = entry.maybe_text("pathType") else {
         let path = path.child("pathType");
-        return vec![FieldError::required(&path, "pathType must be specified")];
+        return FieldError::required(&path, "pathType must be specified").into();
     };
     let mut errors = Errors::new();
     let at = entry.text("path");
     let here = path.child("path");
-    let mut wrong = |detail: String| errors.push(FieldError::invalid(&here, at, detail));
+    let mut wrong = |detail: String| errors.invalid(&here, at, detail);
     match kind {
         "Exact" | "Prefix" => {
             if !at.starts_with('/') {
@@ -197,31 +160,22 @@ fn check_path(path: &Path, entry: &Value) -> Errors {
         }
         _ => {
             let accepted = ["Exact", "ImplementationSpecific", "Prefix"];
-            errors.push(FieldError::not_supported(
-                &path.child("pathType"),
-                kind,
-                accepted,
-            ));
+            errors.not_supported(&path.child("pathType"), kind, accepted);
         }
     }
-    errors.extend(check_backend(&path.child("backend"), entry.at("backend")));
+    errors += check_backend(&path.child("backend"), entry.at("backend"));
     errors
 }
 
 fn check_backend(path: &Path, backend: &Value) -> Errors {
     match (backend.has("resource"), backend.has("service")) {
         (true, true) => {
-            let detail = "cannot set both resource and service backends";
-            vec![FieldError::invalid(path, "", detail)]
+            FieldError::invalid(path, "", "cannot set both resource and service backends").into()
         }
         (true, false) => check_reference(&path.child("resource"), backend.at("resource")),
         (false, true) => check_service(path, backend.at("service")),
         (false, false) => {
-            vec![FieldError::invalid(
-                path,
-                "",
-                "resource or service backend is required",
-            )]
+            FieldError::invalid(path, "", "resource or service backend is required").into()
         }
     }
 }
@@ -229,24 +183,14 @@ fn check_backend(path: &Path, backend: &Value) -> Errors {
 fn check_service(path: &Path, service: &Value) -> Errors {
     let mut errors = Errors::new();
     let here = path.child("service");
-    match service.text("name") {
-        "" => errors.push(FieldError::required(&here.child("name"), "")),
-        name => errors.extend(check::label(&here.child("name"), name)),
-    }
+    errors += check::required_as(&here, service, "name", check::label);
     let here = here.child("port");
     match (service.text("port.name"), service.number("port.number")) {
-        ("", 0) => errors.push(FieldError::required(
-            path,
-            "port name or number is required",
-        )),
-        ("", number) => errors.extend(check::port_number(&here.child("number"), number)),
-        (name, 0) => errors.extend(check::port_name(&here.child("name"), name)),
+        ("", 0) => errors.required(path, "port name or number is required"),
+        ("", number) => errors += check::port_number(&here.child("number"), number),
+        (name, 0) => errors += check::port_name(&here.child("name"), name),
         _ => {
-            errors.push(FieldError::invalid(
-                path,
-                "",
-                "cannot set both port name & port number",
-            ));
+            errors.invalid(path, "", "cannot set both port name & port number");
         }
     }
     errors
@@ -254,14 +198,9 @@ fn check_service(path: &Path, service: &Value) -> Errors {
 
 fn check_reference(path: &Path, reference: &Value) -> Errors {
     let mut errors = Errors::new();
-    if let Some(group) = reference.maybe_text("apiGroup") {
-        errors.extend(check::subdomain(&path.child("apiGroup"), group));
-    }
+    errors += check::absent_or(path, reference, "apiGroup", check::subdomain);
     for field in ["kind", "name"] {
-        match reference.text(field) {
-            "" => errors.push(FieldError::required(&path.child(field), "")),
-            text => errors.extend(check::segment(&path.child(field), text)),
-        }
+        errors += check::required_as(path, reference, field, check::segment);
     }
     errors
 }
@@ -274,19 +213,17 @@ fn check_status(new: &Value, old: &Value) -> Errors {
         .map(|ingress| ingress.text("ip"))
         .collect();
     let mut errors = Errors::new();
-    for (i, ingress) in new.items(list).iter().enumerate() {
-        let path = check::path(list).index(i);
+    for (path, ingress) in new.each(&Path::root(), list) {
         let address = ingress.text("ip");
         if !address.is_empty() {
-            errors.extend(ip::check(&path.child("ip"), address, &existing));
+            errors += ip::check(&path.child("ip"), address, &existing);
         }
         let host = ingress.text("hostname");
         if !host.is_empty() {
             let here = path.child("hostname");
-            errors.extend(check::subdomain(&here, host));
+            errors += check::subdomain(&here, host);
             if ip::parse_sloppy(host).is_some() {
-                let detail = "must be a DNS name, not an IP address";
-                errors.push(FieldError::invalid(&here, host, detail));
+                errors.invalid(&here, host, "must be a DNS name, not an IP address");
             }
         }
     }
@@ -296,106 +233,76 @@ fn check_status(new: &Value, old: &Value) -> Errors {
 /// Classes.
 pub(super) const CLASS: Entry = Entry {
     namespaced: false,
-    capabilities: Capabilities {
-        generation: true,
-        ..Capabilities::NONE
-    },
+    capabilities: &[Generation],
     default: |class| {
         if let Some(parameters) = existing(class, "spec.parameters") {
             fill(parameters, "scope", "Cluster");
         }
     },
-    prepare_create: |_, _| (),
-    prepare_update: |_, _, _, _| (),
     validate: check_class,
     validate_update: |new, old, _| {
-        let path = check::path("spec.controller");
-        let (controller, was) = (new.at("spec.controller"), old.at("spec.controller"));
-        let mut errors = check::immutable(&path, controller, was);
-        errors.extend(check_class(new));
+        let mut errors = check::unchanged(new, old, "spec.controller");
+        errors += check_class(new);
         errors
     },
     columns: &[
-        NAME,
-        column("Controller", "string", "Who handles ingresses of the class"),
-        column("Parameters", "string", "More settings for the controller"),
+        Column {
+            cell: Of(|class| print::marked_default(class, &[DEFAULT_CLASS])),
+            ..NAME
+        },
+        column!("Controller" string Text("spec.controller")
+            => "Who handles ingresses of the class"),
+        column!("Parameters" string Of(parameters) => "More settings for the controller"),
         AGE,
     ],
-    cells: |class, now| {
-        let key = "ingressclass.kubernetes.io/is-default-class";
-        let mark = if class.annotation(key) == Some("true") {
-            " (default)"
-        } else {
-            ""
-        };
-        let parameters = match class.at("spec.parameters") {
-            Value::Null => "<none>".to_owned(),
-            parameters => {
-                let group = parameters.maybe_text("apiGroup");
-                let group = group.map(|group| format!(".{group}")).unwrap_or_default();
-                format!(
-                    "{}{group}/{}",
-                    parameters.text("kind"),
-                    parameters.text("name")
-                )
-            }
-        };
-        vec![
-            format!("{}{mark}", class.name()).into(),
-            class.text("spec.controller").into(),
-            parameters.into(),
-            print::age(class, now),
-        ]
-    },
-    ..Entry::new(
-        GROUP,
-        "v1",
-        "IngressClass",
-        "ingressclasses",
-        "ingressclass",
-    )
+    ..Entry::new(GROUP, "v1", "IngressClass", "ingressclasses")
 };
+
+const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+
+fn parameters(class: &Value) -> Value {
+    let parameters = class.at("spec.parameters");
+    if parameters.is_null() {
+        return "<none>".into();
+    }
+    let kind = parameters.text("kind");
+    let kind = match parameters.maybe_text("apiGroup") {
+        Some(group) => format!("{kind}.{group}"),
+        None => kind.to_owned(),
+    };
+    format!("{kind}/{}", parameters.text("name")).into()
+}
 
 fn check_class(class: &Value) -> Errors {
     let path = Path::new("spec");
     let controller = class.text("spec.controller");
     let mut errors = Errors::new();
     if controller.len() > 250 {
-        errors.push(FieldError::too_long(&path.child("controller"), 250));
+        errors.too_long(&path.child("controller"), 250);
     }
-    errors.extend(check::domain_prefixed_path(
-        &path.child("controller"),
-        controller,
-    ));
+    errors += check::domain_prefixed_path(&path.child("controller"), controller);
     let parameters = class.at("spec.parameters");
     if parameters.is_null() {
         return errors;
     }
     let path = path.child("parameters");
-    errors.extend(check_reference(&path, parameters));
+    errors += check_reference(&path, parameters);
     let here = path.child("namespace");
     match (
         parameters.maybe_text("scope"),
         parameters.maybe_text("namespace"),
     ) {
-        (None, _) => errors.push(FieldError::required(&path.child("scope"), "")),
+        (None, _) => errors.required(&path.child("scope"), ""),
         (Some("Namespace"), None) => {
-            let detail = "`parameters.scope` is set to 'Namespace'";
-            errors.push(FieldError::required(&here, detail));
+            errors.required(&here, "`parameters.scope` is set to 'Namespace'");
         }
-        (Some("Namespace"), Some(namespace)) => errors.extend(check::label(&here, namespace)),
+        (Some("Namespace"), Some(namespace)) => errors += check::label(&here, namespace),
         (Some("Cluster"), Some(_)) => {
-            let detail = "`parameters.scope` is set to 'Cluster'";
-            errors.push(FieldError::forbidden(&here, detail));
+            errors.forbidden(&here, "`parameters.scope` is set to 'Cluster'");
         }
         (Some("Cluster"), None) => {}
         (Some(other), _) => {
-            let path = path.child("scope");
-            errors.push(FieldError::not_supported(
-                &path,
-                other,
-                ["Cluster", "Namespace"],
-            ));
+            errors.not_supported(&path.child("scope"), other, ["Cluster", "Namespace"]);
         }
     }
     errors

@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{DEFAULT, MOUNT, Wants, admit, wants};
+use super::{DEFAULT, MOUNT, admit, required_account};
 use crate::builtin::value::Read;
 
 fn pod(spec: &Value) -> Value {
@@ -106,9 +106,9 @@ fn pull_secrets_come_from_the_account_unless_the_pod_has_some() {
 
 #[test]
 fn missing_account_defaults() {
-    assert_eq!(wants(&plain()), Ok(Wants::Account("default".into())));
+    assert_eq!(required_account(&plain()), Ok(Some("default".into())));
     let named = pod(&json!({"serviceAccountName": "robot"}));
-    assert_eq!(wants(&named), Ok(Wants::Account("robot".into())));
+    assert_eq!(required_account(&named), Ok(Some("robot".into())));
 }
 
 #[rstest]
@@ -121,8 +121,8 @@ fn mirror_pods_have_no_account_and_no_secrets(#[case] spec: &Value, #[case] refu
     let mut pod = pod(spec);
     pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     match refused {
-        None => assert_eq!(wants(&pod), Ok(Wants::Nothing)),
-        Some(why) => assert_eq!(wants(&pod), Err(why.to_owned())),
+        None => assert_eq!(required_account(&pod), Ok(None)),
+        Some(why) => assert_eq!(required_account(&pod), Err(why.to_owned())),
     }
 }
 

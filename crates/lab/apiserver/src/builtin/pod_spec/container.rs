@@ -9,7 +9,7 @@ use crate::builtin::check;
 use crate::builtin::entry::Errors;
 use crate::builtin::pod_spec::{is_sidecar, probe, security, volume};
 use crate::builtin::resources;
-use crate::builtin::value::{Read, is_zero};
+use crate::builtin::value::{Read, indexed, is_zero};
 
 /// Properties of the pod that containers are validated against.
 pub(crate) struct Pod<'a> {
@@ -30,23 +30,18 @@ pub(crate) struct Pod<'a> {
 /// The main containers.
 pub(crate) fn check_containers(path: &Path, containers: &[Value], pod: &Pod<'_>) -> Errors {
     if containers.is_empty() {
-        return vec![FieldError::required(path, "")];
+        return FieldError::required(path, "").into();
     }
     let mut errors = Errors::new();
     let mut names = Vec::new();
-    for (i, container) in containers.iter().enumerate() {
-        let path = path.index(i);
-        errors.extend(check_common(&path, container, pod));
+    for (path, container) in indexed(path, containers) {
+        errors += check_common(&path, container, pod);
         let name = container.text("name");
-        if names.contains(&name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
-        } else {
-            names.push(name);
-        }
-        errors.extend(check_handlers(&path, container, pod));
-        errors.extend(check_restart(&path, container));
+        errors += check::unique(&path.child("name"), name, &mut names);
+        errors += check_handlers(&path, container, pod);
+        errors += check_restart(&path, container);
     }
-    errors.extend(check_host_ports(path, containers));
+    errors += check_host_ports(path, containers);
     errors
 }
 
@@ -62,26 +57,25 @@ pub(crate) fn check_init_containers(
         .iter()
         .map(|container| container.text("name"))
         .collect();
-    for (i, container) in containers.iter().enumerate() {
-        let here = path.index(i);
-        errors.extend(check_common(&here, container, pod));
+    for (here, container) in indexed(path, containers) {
+        errors += check_common(&here, container, pod);
         if container.has("restartPolicy") {
-            errors.extend(check_restart(&here, container));
+            errors += check_restart(&here, container);
         } else if container.count("restartPolicyRules") > 0 {
-            errors.push(FieldError::required(
+            errors.required(
                 &here.child("restartPolicy"),
                 "must specify restartPolicy when restart rules are used",
-            ));
+            );
         }
         let name = container.text("name");
         if names.contains(&name) {
-            errors.push(FieldError::duplicate(&here.child("name"), name));
+            errors.duplicate(&here.child("name"), name);
         } else if !name.is_empty() {
             names.push(name);
         }
-        errors.extend(check_host_ports(path, std::slice::from_ref(container)));
+        errors += check_host_ports(path, std::slice::from_ref(container));
         if is_sidecar(container) {
-            errors.extend(check_handlers(&here, container, pod));
+            errors += check_handlers(&here, container, pod);
         } else {
             for field in [
                 "lifecycle",
@@ -90,10 +84,10 @@ pub(crate) fn check_init_containers(
                 "startupProbe",
             ] {
                 if container.has(field) {
-                    errors.push(FieldError::forbidden(
+                    errors.forbidden(
                         &here.child(field),
                         "may not be set for init containers without restartPolicy=Always",
-                    ));
+                    );
                 }
             }
         }
@@ -123,32 +117,24 @@ pub(crate) fn check_ephemeral_containers(path: &Path, spec: &Value, pod: &Pod<'_
     let mut names = others.clone();
     for (i, container) in spec.items("ephemeralContainers").iter().enumerate() {
         let path = path.index(i);
-        errors.extend(check_common(&path, container, pod));
-        errors.extend(check_image_space(&path, container));
+        errors += check_common(&path, container, pod);
+        errors += check_image_space(&path, container);
         let name = container.text("name");
-        if names.contains(&name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
-        } else {
-            names.push(name);
-        }
+        errors += check::unique(&path.child("name"), name, &mut names);
         let target = container.text("targetContainerName");
         if !target.is_empty() && !others.contains(&target) {
-            errors.push(FieldError::not_found(
-                &path.child("targetContainerName"),
-                target,
-            ));
+            errors.not_found(&path.child("targetContainerName"), target);
         }
         let detail = "cannot be set for an Ephemeral Container";
         for field in NOT_EPHEMERAL {
             if !is_zero(container.at(field)) {
-                errors.push(FieldError::forbidden(&path.child(field), detail));
+                errors.forbidden(&path.child(field), detail);
             }
         }
         for (i, mount) in container.items("volumeMounts").iter().enumerate() {
             for field in ["subPath", "subPathExpr"] {
                 if !mount.text(field).is_empty() {
-                    let path = path.child("volumeMounts").index(i).child(field);
-                    errors.push(FieldError::forbidden(&path, detail));
+                    errors.forbidden(&path.child("volumeMounts").index(i).child(field), detail);
                 }
             }
         }
@@ -160,10 +146,10 @@ pub(crate) fn check_ephemeral_containers(path: &Path, spec: &Value, pod: &Pod<'_
 pub(crate) fn check_image_space(path: &Path, container: &Value) -> Errors {
     let image = container.text("image");
     if image.trim().len() == image.len() {
-        Vec::new()
+        Errors::new()
     } else {
         let detail = "must not have leading or trailing whitespace";
-        vec![FieldError::invalid(&path.child("image"), image, detail)]
+        FieldError::invalid(&path.child("image"), image, detail).into()
     }
 }
 
@@ -171,16 +157,15 @@ fn check_handlers(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
     let mut errors = Errors::new();
     if container.has("lifecycle") {
         let lifecycle = container.at("lifecycle");
-        let path = path.child("lifecycle");
-        errors.extend(probe::check_lifecycle(&path, lifecycle, pod.grace, pod.os));
+        errors += probe::check_lifecycle(&path.child("lifecycle"), lifecycle, pod.grace, pod.os);
     }
     let at = |field: &str| (path.child(field), container.at(field));
     let (here, liveness) = at("livenessProbe");
-    errors.extend(probe::check_single_success(&here, liveness, pod.grace));
+    errors += probe::check_single_success(&here, liveness, pod.grace);
     let (here, readiness) = at("readinessProbe");
-    errors.extend(probe::check_readiness(&here, readiness, pod.grace));
+    errors += probe::check_readiness(&here, readiness, pod.grace);
     let (here, startup) = at("startupProbe");
-    errors.extend(probe::check_single_success(&here, startup, pod.grace));
+    errors += probe::check_single_success(&here, startup, pod.grace);
     errors
 }
 
@@ -189,41 +174,32 @@ fn check_restart(path: &Path, container: &Value) -> Errors {
     let rules = container.items("restartPolicyRules");
     match container.maybe_text("restartPolicy") {
         None if rules.is_empty() => return errors,
-        None => errors.push(FieldError::required(
+        None => errors.required(
             &path.child("restartPolicy"),
             "must specify restartPolicy when restart rules are used",
-        )),
-        Some(policy) => errors.extend(check::supported(
-            &path.child("restartPolicy"),
-            policy,
-            &["Always", "Never", "OnFailure"],
-        )),
+        ),
+        Some(policy) => {
+            let accepted = ["Always", "Never", "OnFailure"];
+            errors += check::supported(&path.child("restartPolicy"), policy, &accepted);
+        }
     }
     let rules_path = path.child("restartPolicyRules");
     if rules.len() > 20 {
-        errors.push(FieldError::too_many(&rules_path, rules.len(), 20));
+        errors.too_many(&rules_path, rules.len(), 20);
     }
-    for (i, rule) in rules.iter().enumerate() {
-        let path = rules_path.index(i);
-        errors.extend(check::supported(
-            &path.child("action"),
-            rule.text("action"),
-            &["Restart", "RestartAllContainers"],
-        ));
+    for (path, rule) in indexed(&rules_path, rules) {
+        let accepted = ["Restart", "RestartAllContainers"];
+        errors += check::supported(&path.child("action"), rule.text("action"), &accepted);
         let path = path.child("exitCodes");
         if rule.has("exitCodes") {
             let operator = rule.text("exitCodes.operator");
-            errors.extend(check::supported(
-                &path.child("operator"),
-                operator,
-                &["In", "NotIn"],
-            ));
+            errors += check::supported(&path.child("operator"), operator, &["In", "NotIn"]);
             let count = rule.count("exitCodes.values");
             if count > 255 {
-                errors.push(FieldError::too_many(&path.child("values"), count, 255));
+                errors.too_many(&path.child("values"), count, 255);
             }
         } else {
-            errors.push(FieldError::required(&path, "must be specified"));
+            errors.required(&path, "must be specified");
         }
     }
     errors
@@ -231,49 +207,28 @@ fn check_restart(path: &Path, container: &Value) -> Errors {
 
 fn check_common(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
     let mut errors = Errors::new();
-    let name = container.text("name");
-    if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    } else {
-        errors.extend(check::label(&path.child("name"), name));
-    }
-    errors.extend(check::required(
-        &path.child("image"),
-        container.text("image"),
-    ));
-    errors.extend(check::one_of(
-        &path.child("terminationMessagePolicy"),
-        container.text("terminationMessagePolicy"),
-        &["File", "FallbackToLogsOnError"],
-    ));
-    errors.extend(check_ports(&path.child("ports"), container.items("ports")));
-    errors.extend(check_env(&path.child("env"), container.items("env")));
-    errors.extend(check_env_from(
-        &path.child("envFrom"),
-        container.items("envFrom"),
-    ));
-    errors.extend(volume::check_mounts(path, container, &pod.volumes));
-    errors.extend(check::one_of(
-        &path.child("imagePullPolicy"),
-        container.text("imagePullPolicy"),
-        &["Always", "IfNotPresent", "Never"],
-    ));
-    errors.extend(resources::check_requirements(
+    errors += check::required_as(path, container, "name", check::label);
+    errors += check::required(&path.child("image"), container.text("image"));
+    let accepted = ["File", "FallbackToLogsOnError"];
+    errors += check::choice(path, container, "terminationMessagePolicy", &accepted);
+    errors += check_ports(&path.child("ports"), container.items("ports"));
+    errors += check_env(&path.child("env"), container.items("env"));
+    errors += check_env_from(&path.child("envFrom"), container.items("envFrom"));
+    errors += volume::check_mounts(path, container, &pod.volumes);
+    let accepted = ["Always", "IfNotPresent", "Never"];
+    errors += check::choice(path, container, "imagePullPolicy", &accepted);
+    errors += resources::check_requirements(
         &path.child("resources"),
         container.at("resources"),
         resources::check_container_name,
         &pod.claims,
-    ));
-    errors.extend(check_resize(
-        &path.child("resizePolicy"),
-        container,
-        pod.restart_policy,
-    ));
-    errors.extend(security::check_container(
+    );
+    errors += check_resize(&path.child("resizePolicy"), container, pod.restart_policy);
+    errors += security::check_container(
         &path.child("securityContext"),
         container.at("securityContext"),
         pod.host_users,
-    ));
+    );
     errors
 }
 
@@ -282,20 +237,13 @@ fn check_resize(path: &Path, container: &Value, restart_policy: &str) -> Errors 
     let mut seen = Vec::new();
     for (i, policy) in container.items("resizePolicy").iter().enumerate() {
         let name = policy.text("resourceName");
-        if seen.contains(&name) {
-            errors.push(FieldError::duplicate(&path.index(i), name));
-        }
-        seen.push(name);
-        errors.extend(check::one_of(path, name, &["cpu", "memory"]));
+        errors += check::unique(&path.index(i), name, &mut seen);
+        errors += check::one_of(path, name, &["cpu", "memory"]);
         let restart = policy.text("restartPolicy");
-        errors.extend(check::one_of(
-            path,
-            restart,
-            &["NotRequired", "RestartContainer"],
-        ));
+        errors += check::one_of(path, restart, &["NotRequired", "RestartContainer"]);
         if restart_policy == "Never" && restart != "NotRequired" {
             let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            errors.push(FieldError::invalid(path, restart, detail));
+            errors.invalid(path, restart, detail);
         }
     }
     errors
@@ -304,32 +252,24 @@ fn check_resize(path: &Path, container: &Value, restart_policy: &str) -> Errors 
 fn check_ports(path: &Path, ports: &[Value]) -> Errors {
     let mut errors = Errors::new();
     let mut names = Vec::new();
-    for (i, port) in ports.iter().enumerate() {
-        let path = path.index(i);
+    for (path, port) in indexed(path, ports) {
         let name = port.text("name");
         if !name.is_empty() {
             let wrong = check::port_name(&path.child("name"), name);
-            if !wrong.is_empty() {
-                errors.extend(wrong);
-            } else if names.contains(&name) {
-                errors.push(FieldError::duplicate(&path.child("name"), name));
-            } else {
-                names.push(name);
+            if wrong.is_empty() {
+                errors += check::unique(&path.child("name"), name, &mut names);
             }
+            errors += wrong;
         }
         match port.number("containerPort") {
-            0 => errors.push(FieldError::required(&path.child("containerPort"), "")),
-            number => errors.extend(check::port_number(&path.child("containerPort"), number)),
+            0 => errors.required(&path.child("containerPort"), ""),
+            number => errors += check::port_number(&path.child("containerPort"), number),
         }
         match port.number("hostPort") {
             0 => {}
-            number => errors.extend(check::port_number(&path.child("hostPort"), number)),
+            number => errors += check::port_number(&path.child("hostPort"), number),
         }
-        errors.extend(check::one_of(
-            &path.child("protocol"),
-            port.text("protocol"),
-            check::PROTOCOLS,
-        ));
+        errors += check::choice(&path, port, "protocol", check::PROTOCOLS);
     }
     errors
 }
@@ -346,7 +286,7 @@ fn check_host_ports(path: &Path, containers: &[Value]) -> Errors {
             let key = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
             if seen.contains(&key) {
                 let path = path.index(i).child("ports").index(j).child("hostPort");
-                errors.push(FieldError::duplicate(&path, key));
+                errors.duplicate(&path, key);
             } else {
                 seen.push(key);
             }
@@ -357,16 +297,10 @@ fn check_host_ports(path: &Path, containers: &[Value]) -> Errors {
 
 fn check_env(path: &Path, variables: &[Value]) -> Errors {
     let mut errors = Errors::new();
-    for (i, variable) in variables.iter().enumerate() {
-        let path = path.index(i);
-        let name = variable.text("name");
-        if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        } else {
-            errors.extend(check::env_name(&path.child("name"), name));
-        }
+    for (path, variable) in indexed(path, variables) {
+        errors += check::required_as(&path, variable, "name", check::env_name);
         if variable.has("valueFrom") {
-            errors.extend(check_value_from(&path.child("valueFrom"), variable));
+            errors += check_value_from(&path.child("valueFrom"), variable);
         }
     }
     errors
@@ -390,21 +324,12 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
     let mut sources = 0;
     if from.has("fieldRef") {
         sources += 1;
-        let path = path.child("fieldRef");
-        errors.extend(volume::check_field_ref(
-            &path,
-            from.at("fieldRef"),
-            ENV_FIELDS,
-        ));
+        errors += volume::check_field_ref(&path.child("fieldRef"), from.at("fieldRef"), ENV_FIELDS);
     }
     if from.has("resourceFieldRef") {
         sources += 1;
         let path = path.child("resourceFieldRef");
-        errors.extend(volume::check_resource_ref(
-            &path,
-            from.at("resourceFieldRef"),
-            false,
-        ));
+        errors += volume::check_resource_ref(&path, from.at("resourceFieldRef"), false);
     }
     for field in ["configMapKeyRef", "secretKeyRef"] {
         let reference = from.at(field);
@@ -413,21 +338,12 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
         }
         sources += 1;
         let path = path.child(field);
-        errors.extend(check::subdomain(
-            &path.child("name"),
-            reference.text("name"),
-        ));
-        match reference.text("key") {
-            "" => errors.push(FieldError::required(&path.child("key"), "")),
-            key => errors.extend(check::config_key(&path.child("key"), key)),
-        }
+        errors += check::subdomain(&path.child("name"), reference.text("name"));
+        errors += check::required_as(&path, reference, "key", check::config_key);
     }
     if from.has("fileKeyRef") {
         sources += 1;
-        errors.extend(check_file_ref(
-            &path.child("fileKeyRef"),
-            from.at("fileKeyRef"),
-        ));
+        errors += check_file_ref(&path.child("fileKeyRef"), from.at("fileKeyRef"));
     }
     let detail = if sources == 0 {
         "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
@@ -439,35 +355,22 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
     } else {
         return errors;
     };
-    errors.push(FieldError::invalid(path, "", detail));
+    errors.invalid(path, "", detail);
     errors
 }
 
 fn check_file_ref(path: &Path, reference: &Value) -> Errors {
     let mut errors = Errors::new();
-    match reference.text("key") {
-        "" => errors.push(FieldError::required(&path.child("key"), "")),
-        key => errors.extend(check::env_name(&path.child("key"), key)),
-    }
-    match reference.text("volumeName") {
-        "" => errors.push(FieldError::required(&path.child("volumeName"), "")),
-        name => errors.extend(check::label(&path.child("volumeName"), name)),
-    }
-    match reference.text("path") {
-        "" => errors.push(FieldError::required(&path.child("path"), "")),
-        file => errors.extend(check::no_backsteps(&path.child("path"), file)),
-    }
+    errors += check::required_as(path, reference, "key", check::env_name);
+    errors += check::required_as(path, reference, "volumeName", check::label);
+    errors += check::required_as(path, reference, "path", check::no_backsteps);
     errors
 }
 
 fn check_env_from(path: &Path, sources: &[Value]) -> Errors {
     let mut errors = Errors::new();
-    for (i, source) in sources.iter().enumerate() {
-        let here = path.index(i);
-        let prefix = source.text("prefix");
-        if !prefix.is_empty() {
-            errors.extend(check::env_name(&here.child("prefix"), prefix));
-        }
+    for (here, source) in indexed(path, sources) {
+        errors += check::empty_or(&here, source, "prefix", check::env_name);
         let mut count = 0;
         for field in ["configMapRef", "secretRef"] {
             if !source.has(field) {
@@ -476,12 +379,11 @@ fn check_env_from(path: &Path, sources: &[Value]) -> Errors {
             count += 1;
             let path = here.child(field).child("name");
             match source.at(field).text("name") {
-                "" => errors.push(FieldError::required(&path, "")),
-                name => errors.extend(check::invalid_each(
-                    &path,
-                    name,
-                    machinery::names::name_is_dns_subdomain(name, true),
-                )),
+                "" => errors.required(&path, ""),
+                name => {
+                    let messages = machinery::names::name_is_dns_subdomain(name, true);
+                    errors += check::invalid_each(&path, name, messages);
+                }
             }
         }
         let detail = match count {
@@ -489,7 +391,7 @@ fn check_env_from(path: &Path, sources: &[Value]) -> Errors {
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
-        errors.push(FieldError::invalid(path, "", detail));
+        errors.invalid(path, "", detail);
     }
     errors
 }

@@ -4,7 +4,7 @@ use machinery::field::{ErrorKind, FieldError, Path};
 use serde_json::Value;
 
 use crate::builtin::entry::Errors;
-use crate::builtin::value::Read;
+use crate::builtin::value::{Read, indexed};
 use crate::builtin::{check, labels, layout};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -18,34 +18,20 @@ pub(crate) fn check_affinity(path: &Path, affinity: &Value) -> Errors {
     let mut errors = Errors::new();
     let node = affinity.at("nodeAffinity");
     let here = path.child("nodeAffinity");
-    if node.has(REQUIRED) {
-        errors.extend(check_node_selector(
-            &here.child(REQUIRED),
-            node.at(REQUIRED),
-        ));
-    }
-    for (i, term) in node.items(PREFERRED).iter().enumerate() {
-        let here = here.child(PREFERRED).index(i);
-        errors.extend(check_weight(&here, term));
-        errors.extend(check_term(
-            &here.child("preference"),
-            term.at("preference"),
-            false,
-        ));
+    errors += check::if_set(&here, node, REQUIRED, check_node_selector);
+    for (here, term) in node.each(&here, PREFERRED) {
+        errors += check_weight(&here, term);
+        errors += check_term(&here.child("preference"), term.at("preference"), false);
     }
     for field in ["podAffinity", "podAntiAffinity"] {
         let here = path.child(field);
         let affinity = affinity.at(field);
         for (i, term) in affinity.items(REQUIRED).iter().enumerate() {
-            errors.extend(check_pod_term(&here.child(REQUIRED).index(i), term));
+            errors += check_pod_term(&here.child(REQUIRED).index(i), term);
         }
-        for (i, term) in affinity.items(PREFERRED).iter().enumerate() {
-            let here = here.child(PREFERRED).index(i);
-            errors.extend(check_weight(&here, term));
-            errors.extend(check_pod_term(
-                &here.child("podAffinityTerm"),
-                term.at("podAffinityTerm"),
-            ));
+        for (here, term) in affinity.each(&here, PREFERRED) {
+            errors += check_weight(&here, term);
+            errors += check_pod_term(&here.child("podAffinityTerm"), term.at("podAffinityTerm"));
         }
     }
     errors
@@ -53,16 +39,9 @@ pub(crate) fn check_affinity(path: &Path, affinity: &Value) -> Errors {
 
 fn check_weight(path: &Path, term: &Value) -> Errors {
     let weight = term.number("weight");
-    if (1..=100).contains(&weight) {
-        Vec::new()
-    } else {
-        let path = path.child("weight");
-        vec![FieldError::invalid(
-            &path,
-            weight,
-            "must be in the range 1-100",
-        )]
-    }
+    Errors::when(!(1..=100).contains(&weight), || {
+        FieldError::invalid(&path.child("weight"), weight, "must be in the range 1-100")
+    })
 }
 
 /// A node selector: terms of which one has to hold.
@@ -70,77 +49,62 @@ pub(crate) fn check_node_selector(path: &Path, selector: &Value) -> Errors {
     let path = path.child("nodeSelectorTerms");
     let terms = selector.items("nodeSelectorTerms");
     if terms.is_empty() {
-        return vec![FieldError::required(
-            &path,
-            "must have at least one node selector term",
-        )];
+        return FieldError::required(&path, "must have at least one node selector term").into();
     }
+    let terms = indexed(&path, terms);
     terms
-        .iter()
-        .enumerate()
-        .flat_map(|(i, term)| check_term(&path.index(i), term, true))
+        .flat_map(|(path, term)| check_term(&path, term, true))
         .collect()
 }
 
 fn check_term(path: &Path, term: &Value, check_values: bool) -> Errors {
     let mut errors = Errors::new();
-    for (i, requirement) in term.items("matchExpressions").iter().enumerate() {
-        let path = path.child("matchExpressions").index(i);
+    for (path, requirement) in term.each(path, "matchExpressions") {
         let values = requirement.texts("values");
         let here = path.child("values");
         match requirement.text("operator") {
-            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
-                &here,
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
-                &here,
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )),
-            "Gt" | "Lt" if values.len() != 1 => errors.push(FieldError::required(
+            "Gt" | "Lt" if values.len() != 1 => errors.required(
                 &here,
                 "must be specified single value when `operator` is 'Lt' or 'Gt'",
-            )),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            other => errors.push(FieldError::invalid(
+            ),
+            "Gt" | "Lt" => {}
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {
+                errors += labels::check_values(&path, requirement);
+            }
+            other => errors.invalid(
                 &path.child("operator"),
                 other,
                 "not a valid selector operator",
-            )),
+            ),
         }
-        errors.extend(check::qualified(
-            &path.child("key"),
-            requirement.text("key"),
-        ));
+        errors += check::qualified(&path.child("key"), requirement.text("key"));
         if check_values {
             for (i, value) in values.iter().enumerate() {
-                errors.extend(check::label_value(&here.index(i), value));
+                errors += check::label_value(&here.index(i), value);
             }
         }
     }
-    for (i, requirement) in term.items("matchFields").iter().enumerate() {
-        let path = path.child("matchFields").index(i);
+    for (path, requirement) in term.each(path, "matchFields") {
         let values = requirement.texts("values");
         match requirement.text("operator") {
-            "In" | "NotIn" if values.len() != 1 => errors.push(FieldError::required(
+            "In" | "NotIn" if values.len() != 1 => errors.required(
                 &path.child("values"),
                 "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
-            )),
+            ),
             "In" | "NotIn" => {}
-            other => errors.push(FieldError::invalid(
+            other => errors.invalid(
                 &path.child("operator"),
                 other,
                 "not a valid selector operator",
-            )),
+            ),
         }
         let key = requirement.text("key");
         if key == "metadata.name" {
             for (i, value) in values.iter().enumerate() {
-                errors.extend(check::subdomain(&path.child("values").index(i), value));
+                errors += check::subdomain(&path.child("values").index(i), value);
             }
         } else {
-            let detail = "not a valid field selector key";
-            errors.push(FieldError::invalid(&path.child("key"), key, detail));
+            errors.invalid(&path.child("key"), key, "not a valid field selector key");
         }
     }
     errors
@@ -149,22 +113,16 @@ fn check_term(path: &Path, term: &Value, check_values: bool) -> Errors {
 fn check_pod_term(path: &Path, term: &Value) -> Errors {
     let mut errors = labels::check_selector(&path.child("labelSelector"), term.at("labelSelector"));
     let namespaces = term.at("namespaceSelector");
-    errors.extend(labels::check_selector(
-        &path.child("namespaceSelector"),
-        namespaces,
-    ));
+    errors += labels::check_selector(&path.child("namespaceSelector"), namespaces);
     for name in term.texts("namespaces") {
-        errors.extend(check::label(&path.child("namespace"), name));
+        errors += check::label(&path.child("namespace"), name);
     }
-    errors.extend(check_label_keys(path, term));
+    errors += check_label_keys(path, term);
     let key = term.text("topologyKey");
     if key.is_empty() {
-        errors.push(FieldError::required(
-            &path.child("topologyKey"),
-            "can not be empty",
-        ));
+        errors.required(&path.child("topologyKey"), "can not be empty");
     }
-    errors.extend(check::qualified(&path.child("topologyKey"), key));
+    errors += check::qualified(&path.child("topologyKey"), key);
     errors
 }
 
@@ -179,12 +137,11 @@ fn check_label_keys(path: &Path, term: &Value) -> Errors {
             continue;
         }
         if selector.is_null() {
-            let detail = "must not be specified when labelSelector is not set";
-            errors.push(FieldError::forbidden(&here, detail));
+            errors.forbidden(&here, "must not be specified when labelSelector is not set");
             continue;
         }
         for (i, key) in keys.iter().enumerate() {
-            errors.extend(check::qualified(&here.index(i), key));
+            errors += check::qualified(&here.index(i), key);
         }
     }
     let keys = term.texts("matchLabelKeys");
@@ -200,7 +157,7 @@ fn check_label_keys(path: &Path, term: &Value) -> Errors {
             keys.iter().rposition(|k| *k == key),
         ) {
             let detail = "exists in both matchLabelKeys and labelSelector";
-            errors.push(FieldError::invalid(&path.index(i), key, detail));
+            errors.invalid(&path.index(i), key, detail);
         }
         selected.push(key);
     }
@@ -211,8 +168,7 @@ fn check_label_keys(path: &Path, term: &Value) -> Errors {
         .filter(|(_, key)| mismatched.contains(key))
     {
         let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
-        let path = path.child("matchLabelKeys").index(i);
-        errors.push(FieldError::invalid(&path, *key, detail));
+        errors.invalid(&path.child("matchLabelKeys").index(i), *key, detail);
     }
     errors
 }
@@ -220,50 +176,40 @@ fn check_label_keys(path: &Path, term: &Value) -> Errors {
 /// Tolerations of taints.
 pub(crate) fn check_tolerations(path: &Path, tolerations: &[Value]) -> Errors {
     let mut errors = Errors::new();
-    for (i, toleration) in tolerations.iter().enumerate() {
-        let path = path.index(i);
+    for (path, toleration) in indexed(path, tolerations) {
         let (key, operator) = (toleration.text("key"), toleration.text("operator"));
         let (value, effect) = (toleration.text("value"), toleration.text("effect"));
         if !key.is_empty() {
-            errors.extend(check::qualified(&path.child("key"), key));
+            errors += check::qualified(&path.child("key"), key);
         } else if operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all \
                           values and all keys\"";
-            errors.push(FieldError::invalid(
-                &path.child("operator"),
-                operator,
-                detail,
-            ));
+            errors.invalid(&path.child("operator"), operator, detail);
         }
         if toleration.has("tolerationSeconds") && effect != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.push(FieldError::invalid(&path.child("effect"), effect, detail));
+            errors.invalid(&path.child("effect"), effect, detail);
         }
         let here = path.child("operator");
         match operator {
             "Equal" | "" => {
                 let messages = machinery::names::is_valid_label_value(value);
                 if !messages.is_empty() {
-                    errors.push(FieldError::invalid(&here, value, messages.join(";")));
+                    errors.invalid(&here, value, messages.join(";"));
                 }
             }
             "Exists" if !value.is_empty() => {
                 let detail = "value must be empty when `operator` is 'Exists'";
-                errors.push(FieldError::invalid(&here, value, detail));
+                errors.invalid(&here, value, detail);
             }
             "Exists" => {}
             "Lt" | "Gt" => {
-                let accepted = ["Equal", "Exists", "Lt", "Gt"];
-                errors.push(FieldError::not_supported(&here, operator, accepted));
+                errors.not_supported(&here, operator, ["Equal", "Exists", "Lt", "Gt"]);
             }
-            _ => errors.push(FieldError::not_supported(
-                &here,
-                operator,
-                ["Equal", "Exists"],
-            )),
+            _ => errors.not_supported(&here, operator, ["Equal", "Exists"]),
         }
         if !effect.is_empty() {
-            errors.extend(check::supported(&path.child("effect"), effect, EFFECTS));
+            errors += check::supported(&path.child("effect"), effect, EFFECTS);
         }
     }
     errors
@@ -273,16 +219,14 @@ pub(crate) fn check_tolerations(path: &Path, tolerations: &[Value]) -> Errors {
 pub(crate) fn check_taints(path: &Path, taints: &[Value]) -> Errors {
     let mut errors = Errors::new();
     let mut seen = Vec::new();
-    for (i, taint) in taints.iter().enumerate() {
-        let path = path.index(i);
+    for (path, taint) in indexed(path, taints) {
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
-        errors.extend(check::qualified(&path.child("key"), key));
+        errors += check::qualified(&path.child("key"), key);
         let messages = machinery::names::is_valid_label_value(value);
         if !messages.is_empty() {
-            let path = path.child("value");
-            errors.push(FieldError::invalid(&path, value, messages.join(";")));
+            errors.invalid(&path.child("value"), value, messages.join(";"));
         }
-        errors.extend(check::one_of(&path.child("effect"), effect, EFFECTS));
+        errors += check::one_of(&path.child("effect"), effect, EFFECTS);
         if seen.contains(&(key, effect)) {
             let mut error = layout::duplicate(&path, "Taint", taint);
             error
@@ -303,63 +247,40 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
         let path = path.index(i);
         let skew = constraint.number("maxSkew");
         if skew <= 0 {
-            let path = path.child("maxSkew");
-            errors.push(FieldError::invalid(
-                &path,
-                skew,
-                "must be greater than zero",
-            ));
+            errors.invalid(&path.child("maxSkew"), skew, "must be greater than zero");
         }
         let key = constraint.text("topologyKey");
         if key.is_empty() {
-            errors.push(FieldError::required(
-                &path.child("topologyKey"),
-                "can not be empty",
-            ));
+            errors.required(&path.child("topologyKey"), "can not be empty");
         }
         let action = constraint.text("whenUnsatisfiable");
-        errors.extend(check::supported(
-            &path.child("whenUnsatisfiable"),
-            action,
-            &["DoNotSchedule", "ScheduleAnyway"],
-        ));
+        let accepted = ["DoNotSchedule", "ScheduleAnyway"];
+        errors += check::supported(&path.child("whenUnsatisfiable"), action, &accepted);
         let same = |other: &Value| {
             other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action
         };
         if constraints[i + 1..].iter().any(same) {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
-            errors.push(FieldError::duplicate(&path, format!("{{{key}, {action}}}")));
+            errors.duplicate(&path, format!("{{{key}, {action}}}"));
         }
         if let Some(domains) = constraint.int("minDomains") {
             let path = path.child("minDomains");
             if domains <= 0 {
-                errors.push(FieldError::invalid(
-                    &path,
-                    domains,
-                    "must be greater than zero",
-                ));
+                errors.invalid(&path, domains, "must be greater than zero");
             }
             if action != "DoNotSchedule" {
                 let detail = format!(
                     "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
                 );
-                errors.push(FieldError::invalid(&path, domains, detail));
+                errors.invalid(&path, domains, detail);
             }
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            let policy = constraint.maybe_text(field);
-            errors.extend(check::maybe_one_of(
-                &path.child(field),
-                policy,
-                &["Honor", "Ignore"],
-            ));
+            errors += check::optional_choice(&path, constraint, field, &["Honor", "Ignore"]);
         }
-        errors.extend(check_label_keys(&path, constraint));
+        errors += check_label_keys(&path, constraint);
         let selector = constraint.at("labelSelector");
-        errors.extend(labels::check_selector(
-            &path.child("labelSelector"),
-            selector,
-        ));
+        errors += labels::check_selector(&path.child("labelSelector"), selector);
     }
     errors
 }
@@ -378,7 +299,7 @@ fn has_only_additions(new: &Value, old: &Value) -> bool {
 /// Permitted changes of node affinity while a pod is gated: requirements may be added.
 pub(crate) fn check_affinity_mutation(path: &Path, new: &Value, old: &Value) -> Errors {
     if !old.has(REQUIRED) {
-        return Vec::new();
+        return Errors::new();
     }
     let path = path.child(REQUIRED).child("nodeSelectorTerms");
     let old = old.at(REQUIRED).items("nodeSelectorTerms");
@@ -390,7 +311,7 @@ pub(crate) fn check_affinity_mutation(path: &Path, new: &Value, old: &Value) -> 
             .map(|term| layout::text("NodeSelectorTerm", term))
             .collect();
         let detail = format!("[{}]: {detail}", terms.join(","));
-        return vec![FieldError::without_value(ErrorKind::Invalid, &path, detail)];
+        return FieldError::without_value(ErrorKind::Invalid, &path, detail).into();
     }
     let mut errors = Errors::new();
     for (i, (new, old)) in new.iter().zip(old).enumerate() {

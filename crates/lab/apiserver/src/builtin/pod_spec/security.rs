@@ -3,47 +3,32 @@
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::check;
 use crate::builtin::entry::Errors;
-use crate::builtin::pod_spec::CONTAINER_FIELDS;
-use crate::builtin::value::{Read, is_zero};
+use crate::builtin::pod_spec::containers;
+use crate::builtin::value::{Read, indexed, is_zero};
+use crate::builtin::{check, layout};
 
 /// The context of a pod.
 pub(crate) fn check_pod(path: &Path, spec: &Value) -> Errors {
     let context = spec.at("securityContext");
     let mut errors = Errors::new();
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
-        errors.extend(check::id(&path.child(field), context.int(field)));
+        errors += check::id(&path.child(field), context.int(field));
     }
     for (i, group) in context.items("supplementalGroups").iter().enumerate() {
-        errors.extend(check::id(
-            &path.child("supplementalGroups").index(i),
-            group.as_i64(),
-        ));
+        errors += check::id(&path.child("supplementalGroups").index(i), group.as_i64());
     }
     if spec.is_true("shareProcessNamespace") && spec.is_true("hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(
-            &path.child("shareProcessNamespace"),
-            true,
-            detail,
-        ));
+        errors.invalid(&path.child("shareProcessNamespace"), true, detail);
     }
-    errors.extend(check_sysctls(
-        &path.child("sysctls"),
-        context.items("sysctls"),
-    ));
-    errors.extend(check::maybe_one_of(
-        &path.child("fsGroupChangePolicy"),
-        context.maybe_text("fsGroupChangePolicy"),
-        &["Always", "OnRootMismatch"],
-    ));
-    errors.extend(check_profiles(path, context));
-    errors.extend(check::maybe_one_of(
-        &path.child("supplementalGroupsPolicy"),
-        context.maybe_text("supplementalGroupsPolicy"),
-        &["Merge", "Strict"],
-    ));
+    errors += check_sysctls(&path.child("sysctls"), context.items("sysctls"));
+    let accepted = ["Always", "OnRootMismatch"];
+    errors += check::optional_choice(path, context, "fsGroupChangePolicy", &accepted);
+    errors += check::if_set(path, context, "seccompProfile", check_seccomp);
+    errors += check::if_set(path, context, "appArmorProfile", check_app_armor);
+    let accepted = ["Merge", "Strict"];
+    errors += check::optional_choice(path, context, "supplementalGroupsPolicy", &accepted);
     errors
 }
 
@@ -51,29 +36,20 @@ pub(crate) fn check_pod(path: &Path, spec: &Value) -> Errors {
 pub(crate) fn check_container(path: &Path, context: &Value, host_users: bool) -> Errors {
     let mut errors = Errors::new();
     for field in ["runAsUser", "runAsGroup"] {
-        errors.extend(check::id(&path.child(field), context.int(field)));
+        errors += check::id(&path.child(field), context.int(field));
     }
     if let Some(mount) = context.maybe_text("procMount") {
         let path = path.child("procMount");
-        errors.extend(check::supported(&path, mount, &["Default", "Unmasked"]));
+        errors += check::supported(&path, mount, &["Default", "Unmasked"]);
         if host_users && mount == "Unmasked" {
-            let detail = "`hostUsers` must be false to use `Unmasked`";
-            errors.push(FieldError::invalid(&path, mount, detail));
+            errors.invalid(&path, mount, "`hostUsers` must be false to use `Unmasked`");
         }
     }
-    errors.extend(check_seccomp(
-        &path.child("seccompProfile"),
-        context.at("seccompProfile"),
-    ));
+    errors += check::if_set(path, context, "seccompProfile", check_seccomp);
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
         let mut wrong = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.push(crate::builtin::layout::invalid(
-                path,
-                "SecurityContext",
-                context,
-                &detail,
-            ));
+            errors.push(layout::invalid(path, "SecurityContext", context, &detail));
         };
         if context.is_true("privileged") {
             wrong("`privileged` to true");
@@ -86,51 +62,30 @@ pub(crate) fn check_container(path: &Path, context: &Value, host_users: bool) ->
             wrong("`capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    errors.extend(check_app_armor(
-        &path.child("appArmorProfile"),
-        context.at("appArmorProfile"),
-    ));
-    errors
-}
-
-fn check_profiles(path: &Path, context: &Value) -> Errors {
-    let mut errors = check_seccomp(&path.child("seccompProfile"), context.at("seccompProfile"));
-    errors.extend(check_app_armor(
-        &path.child("appArmorProfile"),
-        context.at("appArmorProfile"),
-    ));
+    errors += check::if_set(path, context, "appArmorProfile", check_app_armor);
     errors
 }
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
 fn check_seccomp(path: &Path, profile: &Value) -> Errors {
-    if profile.is_null() {
-        return Vec::new();
-    }
     let mut errors = Errors::new();
     let sort = profile.text("type");
     if sort.is_empty() {
         let detail = "type is required when seccompProfile is set";
-        errors.push(FieldError::required(&path.child("type"), detail));
+        errors.required(&path.child("type"), detail);
     } else {
-        errors.extend(check::supported(&path.child("type"), sort, &PROFILES));
+        errors += check::supported(&path.child("type"), sort, &PROFILES);
     }
     let here = path.child("localhostProfile");
     match profile.maybe_text("localhostProfile") {
         None if sort == "Localhost" => {
-            let detail = "must be set when seccomp type is Localhost";
-            errors.push(FieldError::required(&here, detail));
+            errors.required(&here, "must be set when seccomp type is Localhost");
         }
-        Some(file) if sort == "Localhost" => errors.extend(check::descending_path(&here, file)),
+        Some(file) if sort == "Localhost" => errors += check::descending_path(&here, file),
         Some(_) => {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.push(crate::builtin::layout::invalid(
-                &here,
-                "SeccompProfile",
-                profile,
-                detail,
-            ));
+            errors.push(layout::invalid(&here, "SeccompProfile", profile, detail));
         }
         None => {}
     }
@@ -138,31 +93,25 @@ fn check_seccomp(path: &Path, profile: &Value) -> Errors {
 }
 
 fn check_app_armor(path: &Path, profile: &Value) -> Errors {
-    if profile.is_null() {
-        return Vec::new();
-    }
     let file = profile.maybe_text("localhostProfile");
     let here = path.child("localhostProfile");
     match (profile.text("type"), file) {
         ("Localhost", Some(file)) if file.trim() != file => {
-            let detail = "must not be padded with whitespace";
-            vec![FieldError::invalid(&here, file, detail)]
+            FieldError::invalid(&here, file, "must not be padded with whitespace").into()
         }
         ("Localhost", None | Some("")) => {
-            vec![FieldError::required(
-                &here,
-                "must be set when AppArmor type is Localhost",
-            )]
+            FieldError::required(&here, "must be set when AppArmor type is Localhost").into()
         }
-        ("Localhost", Some(file)) if file.len() > 4095 => vec![FieldError::too_long(&here, 4095)],
+        ("Localhost", Some(file)) if file.len() > 4095 => FieldError::too_long(&here, 4095).into(),
         ("RuntimeDefault" | "Unconfined", Some(file)) => {
             let detail = "can only be set when AppArmor type is Localhost";
-            vec![FieldError::invalid(&here, file, detail)]
+            FieldError::invalid(&here, file, detail).into()
         }
-        ("", _) => vec![FieldError::required(
+        ("", _) => FieldError::required(
             &path.child("type"),
             "type is required when appArmorProfile is set",
-        )],
+        )
+        .into(),
         (sort, _) => check::supported(&path.child("type"), sort, &PROFILES),
     }
 }
@@ -170,19 +119,18 @@ fn check_app_armor(path: &Path, profile: &Value) -> Errors {
 fn check_sysctls(path: &Path, sysctls: &[Value]) -> Errors {
     let mut errors = Errors::new();
     let mut names = Vec::new();
-    for (i, sysctl) in sysctls.iter().enumerate() {
-        let path = path.index(i).child("name");
+    for (path, sysctl) in indexed(path, sysctls) {
+        let path = path.child("name");
         let name = sysctl.text("name");
         if name.is_empty() {
-            errors.push(FieldError::required(&path, ""));
+            errors.required(&path, "");
         } else if !is_sysctl(name) {
             let detail = "must have at most 253 characters and match regex \
                           ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-            errors.push(FieldError::invalid(&path, name, detail));
-        } else if names.contains(&name) {
-            errors.push(FieldError::duplicate(&path, name));
+            errors.invalid(&path, name, detail);
+        } else {
+            errors += check::unique(&path, name, &mut names);
         }
-        names.push(name);
     }
     errors
 }
@@ -200,44 +148,29 @@ fn is_sysctl(name: &str) -> bool {
 /// Processes of the host on Windows: all containers or none, and on the host's network.
 pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
-    let of_pod = spec
-        .at("securityContext.windowsOptions.hostProcess")
-        .as_bool();
+    let field = "securityContext.windowsOptions.hostProcess";
+    let of_pod = spec.at(field).as_bool();
     let (mut all, mut host) = (0, 0);
-    for field in CONTAINER_FIELDS {
-        for (i, container) in spec.items(field).iter().enumerate() {
-            all += 1;
-            let own = container
-                .at("securityContext.windowsOptions.hostProcess")
-                .as_bool();
-            if let (Some(pod), Some(own)) = (of_pod, own)
-                && pod != own
-            {
-                let path = path.child(field).index(i);
-                let path = check::path("securityContext.windowsOptions.hostProcess")
-                    .as_str()
-                    .split('.')
-                    .fold(path, |path, field| path.child(field));
-                let detail = format!(
-                    "pod hostProcess value must be identical if both are specified, was {pod}"
-                );
-                errors.push(FieldError::invalid(&path, own, detail));
-            }
-            host += usize::from(own.or(of_pod).unwrap_or_default());
+    for (path, container) in containers(path, spec) {
+        all += 1;
+        let own = container.at(field).as_bool();
+        if let (Some(pod), Some(own)) = (of_pod, own)
+            && pod != own
+        {
+            let detail =
+                format!("pod hostProcess value must be identical if both are specified, was {pod}");
+            errors.invalid(&path.child(field), own, detail);
         }
+        host += usize::from(own.or(of_pod).unwrap_or_default());
     }
     if host > 0 && host != all {
         let detail = "If pod contains any hostProcess containers then all containers must be \
                       HostProcess containers";
-        errors.push(FieldError::invalid(path, "", detail));
+        errors.invalid(path, "", detail);
     }
     if host > 0 && !spec.is_true("hostNetwork") {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(FieldError::invalid(
-            &path.child("hostNetwork"),
-            false,
-            detail,
-        ));
+        errors.invalid(&path.child("hostNetwork"), false, detail);
     }
     errors
 }
@@ -286,19 +219,14 @@ pub(crate) fn check_windows(path: &Path, spec: &Value) -> Errors {
             _ => spec.has(field),
         };
         if set {
-            let path = field
-                .split('.')
-                .fold(path.clone(), |path, field| path.child(field));
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path.child(field), detail);
         }
     }
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            let path = path.child(sort).index(i).child("securityContext");
-            for field in NOT_IN_WINDOWS_CONTAINERS {
-                if container.at("securityContext").has(field) {
-                    errors.push(FieldError::forbidden(&path.child(field), detail));
-                }
+    for (path, container) in containers(path, spec) {
+        let path = path.child("securityContext");
+        for field in NOT_IN_WINDOWS_CONTAINERS {
+            if container.at("securityContext").has(field) {
+                errors.forbidden(&path.child(field), detail);
             }
         }
     }
@@ -309,19 +237,13 @@ pub(crate) fn check_windows(path: &Path, spec: &Value) -> Errors {
 pub(crate) fn check_linux(path: &Path, spec: &Value) -> Errors {
     let detail = "windows options cannot be set for a linux pod";
     let field = "securityContext.windowsOptions";
-    let at = |path: &Path| path.child("securityContext").child("windowsOptions");
     let mut errors = Errors::new();
     if spec.has(field) {
-        errors.push(FieldError::forbidden(&at(path), detail));
+        errors.forbidden(&path.child(field), detail);
     }
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            if container.has(field) {
-                errors.push(FieldError::forbidden(
-                    &at(&path.child(sort).index(i)),
-                    detail,
-                ));
-            }
+    for (path, container) in containers(path, spec) {
+        if container.has(field) {
+            errors.forbidden(&path.child(field), detail);
         }
     }
     errors

@@ -5,24 +5,21 @@ use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
 use crate::builtin::entry::Errors;
-use crate::builtin::pod_spec::{CONTAINER_FIELDS, container, scheduling, security, volume};
-use crate::builtin::value::Read;
-use crate::builtin::{check, ip, labels, resources};
+use crate::builtin::pod_spec::{container, containers, scheduling, security, volume};
+use crate::builtin::value::{Read, indexed};
+use crate::builtin::{check, ip, labels, layout, resources};
 
 /// A pod spec. `pod` is the pod's metadata; templates have none.
 pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let grace = spec.int("terminationGracePeriodSeconds");
     if grace.is_none() {
-        errors.push(FieldError::required(
-            &path.child("terminationGracePeriodSeconds"),
-            "",
-        ));
+        errors.required(&path.child("terminationGracePeriodSeconds"), "");
     }
     let pod_name = pod.map(|metadata| metadata.text("name"));
     let (volumes, wrong) =
         volume::check_volumes(&path.child("volumes"), spec.items("volumes"), pod_name);
-    errors.extend(wrong);
+    errors += wrong;
     let mut claims: Vec<&str> = spec
         .items("resourceClaims")
         .iter()
@@ -30,10 +27,7 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
         .filter(|name| !name.is_empty())
         .collect();
     claims.sort_unstable();
-    errors.extend(check_claims(
-        &path.child("resourceClaims"),
-        spec.items("resourceClaims"),
-    ));
+    errors += check_claims(&path.child("resourceClaims"), spec.items("resourceClaims"));
     let context = container::Pod {
         volumes,
         claims,
@@ -43,60 +37,41 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
         host_users: spec.at("hostUsers").as_bool().unwrap_or(true),
     };
     let main = spec.items("containers");
-    errors.extend(container::check_containers(
-        &path.child("containers"),
-        main,
-        &context,
-    ));
-    errors.extend(container::check_init_containers(
+    errors += container::check_containers(&path.child("containers"), main, &context);
+    errors += container::check_init_containers(
         &path.child("initContainers"),
         spec.items("initContainers"),
         main,
         &context,
-    ));
-    errors.extend(container::check_ephemeral_containers(
-        &path.child("ephemeralContainers"),
-        spec,
-        &context,
-    ));
-    errors.extend(check_pod_resources(path, spec, &context.claims));
-    errors.extend(check_host_network(path, spec, pod.is_some()));
-    errors.extend(check::one_of(
-        &path.child("restartPolicy"),
-        spec.text("restartPolicy"),
-        &["Always", "OnFailure", "Never"],
-    ));
-    errors.extend(check::one_of(
-        &path.child("dnsPolicy"),
-        spec.text("dnsPolicy"),
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-    ));
-    errors.extend(labels::check(
-        &path.child("nodeSelector"),
-        spec.at("nodeSelector"),
-    ));
-    errors.extend(security::check_pod(&path.child("securityContext"), spec));
-    errors.extend(scheduling::check_affinity(
-        &path.child("affinity"),
-        spec.at("affinity"),
-    ));
-    errors.extend(check_dns(&path.child("dnsConfig"), spec));
-    for (i, gate) in spec.items("readinessGates").iter().enumerate() {
-        let path = path.child("readinessGates").index(i).child("conditionType");
-        errors.extend(check::qualified(&path, gate.text("conditionType")));
+    );
+    errors +=
+        container::check_ephemeral_containers(&path.child("ephemeralContainers"), spec, &context);
+    errors += check_pod_resources(path, spec, &context.claims);
+    errors += check_host_network(path, spec, pod.is_some());
+    let accepted = ["Always", "OnFailure", "Never"];
+    errors += check::choice(path, spec, "restartPolicy", &accepted);
+    let accepted = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    errors += check::choice(path, spec, "dnsPolicy", &accepted);
+    errors += labels::check(&path.child("nodeSelector"), spec.at("nodeSelector"));
+    errors += security::check_pod(&path.child("securityContext"), spec);
+    errors += scheduling::check_affinity(&path.child("affinity"), spec.at("affinity"));
+    errors += check_dns(&path.child("dnsConfig"), spec);
+    for (path, gate) in spec.each(path, "readinessGates") {
+        let path = path.child("conditionType");
+        errors += check::qualified(&path, gate.text("conditionType"));
     }
-    errors.extend(check_gates(
+    errors += check_gates(
         &path.child("schedulingGates"),
         spec.items("schedulingGates"),
-    ));
-    errors.extend(scheduling::check_spreading(
+    );
+    errors += scheduling::check_spreading(
         &path.child("topologySpreadConstraints"),
         spec.items("topologySpreadConstraints"),
-    ));
-    errors.extend(security::check_host_process(path, spec));
-    errors.extend(check_host_users(path, spec));
-    errors.extend(check_names(path, spec));
-    errors.extend(check_rest(path, spec));
+    );
+    errors += security::check_host_process(path, spec);
+    errors += check_host_users(path, spec);
+    errors += check_names(path, spec);
+    errors += check_rest(path, spec);
     errors
 }
 
@@ -109,30 +84,23 @@ fn check_names(path: &Path, spec: &Value) -> Errors {
             (spec.is_true("hostNetwork"), "hostNetwork"),
         ] {
             if set {
-                let detail = format!("may not be specified when {what} is true");
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.forbidden(&path, format!("may not be specified when {what} is true"));
             }
         }
         if name.len() > 64 {
-            errors.push(FieldError::too_long(&path, 64));
+            errors.too_long(&path, 64);
         }
-        errors.extend(check::subdomain(&path, name));
+        errors += check::subdomain(&path, name);
     }
     for field in ["serviceAccountName", "nodeName"] {
-        let name = spec.text(field);
-        if !name.is_empty() {
-            errors.extend(check::subdomain(&path.child(field), name));
-        }
+        errors += check::empty_or(path, spec, field, check::subdomain);
     }
     if let Some(seconds) = spec.int("activeDeadlineSeconds") {
         let path = path.child("activeDeadlineSeconds");
-        errors.extend(check::in_range(&path, seconds, 1, i64::from(i32::MAX)));
+        errors += check::in_range(&path, seconds, 1, i64::from(i32::MAX));
     }
     for field in ["hostname", "subdomain"] {
-        let name = spec.text(field);
-        if !name.is_empty() {
-            errors.extend(check::label(&path.child(field), name));
-        }
+        errors += check::empty_or(path, spec, field, check::label);
     }
     errors
 }
@@ -140,43 +108,27 @@ fn check_names(path: &Path, spec: &Value) -> Errors {
 fn check_rest(path: &Path, spec: &Value) -> Errors {
     let mut errors =
         scheduling::check_tolerations(&path.child("tolerations"), spec.items("tolerations"));
-    for (i, alias) in spec.items("hostAliases").iter().enumerate() {
-        let path = path.child("hostAliases").index(i);
-        errors.extend(ip::check(&path.child("ip"), alias.text("ip"), &[]));
+    for (path, alias) in spec.each(path, "hostAliases") {
+        errors += ip::check(&path.child("ip"), alias.text("ip"), &[]);
         for (j, name) in alias.texts("hostnames").iter().enumerate() {
-            errors.extend(check::subdomain(&path.child("hostnames").index(j), name));
+            errors += check::subdomain(&path.child("hostnames").index(j), name);
         }
     }
     for field in ["priorityClassName", "runtimeClassName"] {
-        let name = spec.text(field);
-        if !name.is_empty() {
-            errors.extend(check::subdomain(&path.child(field), name));
-        }
+        errors += check::empty_or(path, spec, field, check::subdomain);
     }
-    if let Some(policy) = spec.maybe_text("preemptionPolicy") {
-        errors.extend(check::one_of(
-            &path.child("preemptionPolicy"),
-            policy,
-            &["PreemptLowerPriority", "Never"],
-        ));
-    }
-    if spec.has("overhead") {
-        errors.extend(check_overhead(&path.child("overhead"), spec.at("overhead")));
-    }
+    errors += check::absent_or(path, spec, "preemptionPolicy", check::preemption_policy);
+    errors += check::if_set(path, spec, "overhead", check_overhead);
     if spec.has("os") {
         let here = path.child("os");
         match spec.text("os.name") {
-            "" => errors.push(FieldError::required(&here.child("name"), "")),
-            "linux" => errors.extend(security::check_linux(path, spec)),
-            "windows" => errors.extend(security::check_windows(path, spec)),
-            other => errors.push(FieldError::not_supported(
-                &here,
-                other,
-                ["linux", "windows"],
-            )),
+            "" => errors.required(&here.child("name"), ""),
+            "linux" => errors += security::check_linux(path, spec),
+            "windows" => errors += security::check_windows(path, spec),
+            other => errors.not_supported(&here, other, ["linux", "windows"]),
         }
     }
-    errors.extend(check_file_refs(path, spec));
+    errors += check_file_refs(path, spec);
     errors
 }
 
@@ -190,19 +142,15 @@ pub(crate) fn check_overhead(path: &Path, overhead: &Value) -> Errors {
 pub(crate) fn check_template(path: &Path, template: &Value) -> Errors {
     let mut errors = labels::check(&path.child("labels"), template.at("metadata.labels"));
     let annotations = template.at("metadata.annotations");
-    errors.extend(check::annotations(&path.child("annotations"), annotations));
+    errors += check::annotations(&path.child("annotations"), annotations);
     let spec = template.at("spec");
-    errors.extend(check_annotations(
-        &path.child("annotations"),
-        annotations,
-        spec,
-    ));
-    errors.extend(check_spec(&path.child("spec"), spec, None));
+    errors += check_annotations(&path.child("annotations"), annotations, spec);
+    errors += check_spec(&path.child("spec"), spec, None);
     if spec.count("ephemeralContainers") > 0 {
-        errors.push(FieldError::forbidden(
+        errors.forbidden(
             &path.child("spec").child("ephemeralContainers"),
             "ephemeral containers not allowed in pod template",
-        ));
+        );
     }
     errors
 }
@@ -214,18 +162,14 @@ pub(crate) fn check_annotations(path: &Path, annotations: &Value, spec: &Value) 
     let mirror = "kubernetes.io/config.mirror";
     if let (Some(value), true) = (value(mirror), spec.text("nodeName").is_empty()) {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
-        errors.push(FieldError::invalid(&path.key(mirror), value, detail));
+        errors.invalid(&path.key(mirror), value, detail);
     }
     let cost = "controller.kubernetes.io/pod-deletion-cost";
     if let Some(value) = value(cost) {
         let plain = value == "0"
             || !value.trim_start_matches('-').starts_with('0') && !value.starts_with('+');
         if !plain || value.parse::<i32>().is_err() {
-            errors.push(FieldError::invalid(
-                &path.key(cost),
-                value,
-                "must be a 32bit integer",
-            ));
+            errors.invalid(&path.key(cost), value, "must be a 32bit integer");
         }
     }
     errors
@@ -234,15 +178,14 @@ pub(crate) fn check_annotations(path: &Path, annotations: &Value, spec: &Value) 
 fn check_claims(path: &Path, claims: &[Value]) -> Errors {
     let mut errors = Errors::new();
     let mut seen = Vec::new();
-    for (i, claim) in claims.iter().enumerate() {
-        let path = path.index(i);
+    for (path, claim) in indexed(path, claims) {
         let name = claim.text("name");
         if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
+            errors.required(&path.child("name"), "");
         } else if seen.contains(&name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
+            errors.duplicate(&path.child("name"), name);
         } else {
-            errors.extend(check::label(&path.child("name"), name));
+            errors += check::label(&path.child("name"), name);
             seen.push(name);
         }
         let fields = ["resourceClaimName", "resourceClaimTemplateName"];
@@ -255,12 +198,10 @@ fn check_claims(path: &Path, claims: &[Value]) -> Errors {
         };
         if !detail.is_empty() {
             let kind = "PodResourceClaim";
-            errors.push(crate::builtin::layout::invalid(&path, kind, claim, detail));
+            errors.push(layout::invalid(&path, kind, claim, detail));
         }
         for field in fields {
-            if let Some(name) = claim.maybe_text(field) {
-                errors.extend(check::subdomain(&path.child(field), name));
-            }
+            errors += check::absent_or(&path, claim, field, check::subdomain);
         }
     }
     errors
@@ -268,27 +209,20 @@ fn check_claims(path: &Path, claims: &[Value]) -> Errors {
 
 fn check_pod_resources(path: &Path, spec: &Value, claims: &[&str]) -> Errors {
     if !spec.has("resources") {
-        return Vec::new();
+        return Errors::new();
     }
     let path = path.child("resources");
     if spec.text("os.name") == "windows" {
-        return vec![FieldError::forbidden(
-            &path,
-            "may not be set for a windows pod",
-        )];
+        return FieldError::forbidden(&path, "may not be set for a windows pod").into();
     }
     let mut errors = Errors::new();
     if spec.has("resources.claims") {
         let detail = "claims may not be set for Resources at pod-level";
-        errors.push(FieldError::forbidden(&path.child("claims"), detail));
+        errors.forbidden(&path.child("claims"), detail);
     }
     let requirements = spec.at("resources");
-    errors.extend(resources::check_requirements(
-        &path,
-        requirements,
-        resources::check_pod_level_name,
-        claims,
-    ));
+    errors +=
+        resources::check_requirements(&path, requirements, resources::check_pod_level_name, claims);
     for (i, container) in spec.items("containers").iter().enumerate() {
         for (name, limit) in container.entries("resources.limits") {
             let Some(most) = requirements.entry("limits", name) else {
@@ -298,7 +232,7 @@ fn check_pod_resources(path: &Path, spec: &Value, claims: &[&str]) -> Errors {
                 let path = path.child("containers").index(i).key(name).child("limits");
                 let most = resources::text(Some(most));
                 let detail = format!("must be less than or equal to pod limits of {most}");
-                errors.push(FieldError::invalid(&path, limit.clone(), detail));
+                errors.invalid(&path, limit.clone(), detail);
             }
         }
     }
@@ -307,7 +241,7 @@ fn check_pod_resources(path: &Path, spec: &Value, claims: &[&str]) -> Errors {
 
 fn check_host_network(path: &Path, spec: &Value, is_pod: bool) -> Errors {
     if !spec.is_true("hostNetwork") {
-        return Vec::new();
+        return Errors::new();
     }
     let mut errors = Errors::new();
     for (i, container) in spec.items("containers").iter().enumerate() {
@@ -316,7 +250,7 @@ fn check_host_network(path: &Path, spec: &Value, is_pod: bool) -> Errors {
             if (is_pod || host != 0) && host != port.number("containerPort") {
                 let path = path.child("containers").index(i).child("ports").index(j);
                 let detail = "must match `containerPort` when `hostNetwork` is true";
-                errors.push(FieldError::invalid(&path.child("hostPort"), host, detail));
+                errors.invalid(&path.child("hostPort"), host, detail);
             }
         }
     }
@@ -329,41 +263,33 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
     if spec.text("dnsPolicy") == "None" {
         if config.is_null() {
             let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
-            return vec![FieldError::required(path, detail)];
+            return FieldError::required(path, detail).into();
         }
         if servers.is_empty() {
             let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            return vec![FieldError::required(&path.child("nameservers"), detail)];
+            return FieldError::required(&path.child("nameservers"), detail).into();
         }
     }
     let mut errors = Errors::new();
     let here = path.child("nameservers");
     if servers.len() > 3 {
         let value = config.at("nameservers").clone();
-        errors.push(FieldError::invalid(
-            &here,
-            value,
-            "must not have more than 3 nameservers",
-        ));
+        errors.invalid(&here, value, "must not have more than 3 nameservers");
     }
     for (i, server) in servers.iter().enumerate() {
-        errors.extend(ip::check(&here.index(i), server, &[]));
+        errors += ip::check(&here.index(i), server, &[]);
     }
     let searches = config.texts("searches");
     let here = path.child("searches");
     if searches.len() > 32 {
         let value = config.at("searches").clone();
-        errors.push(FieldError::invalid(
-            &here,
-            value,
-            "must not have more than 32 search paths",
-        ));
+        errors.invalid(&here, value, "must not have more than 32 search paths");
     }
     if searches.join(" ").len() > 2048 {
         let value = config.at("searches").clone();
         let detail =
             "must not have more than 2048 characters (including spaces) in the search list";
-        errors.push(FieldError::invalid(&here, value, detail));
+        errors.invalid(&here, value, detail);
     }
     for (i, search) in searches
         .iter()
@@ -371,12 +297,11 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
         .filter(|(_, search)| **search != ".")
     {
         let search = search.strip_suffix('.').unwrap_or(search);
-        errors.extend(check_search(&here.index(i), search));
+        errors += check_search(&here.index(i), search);
     }
     for (i, option) in config.items("options").iter().enumerate() {
         if option.text("name").is_empty() {
-            let path = path.child("options").index(i);
-            errors.push(FieldError::required(&path, "must not be empty"));
+            errors.required(&path.child("options").index(i), "must not be empty");
         }
     }
     errors
@@ -386,11 +311,7 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
 fn check_search(path: &Path, search: &str) -> Errors {
     let mut errors = Errors::new();
     if search.len() > 253 {
-        errors.push(FieldError::invalid(
-            path,
-            search,
-            machinery::names::max_len_error(253),
-        ));
+        errors.invalid(path, search, machinery::names::max_len_error(253));
     }
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = search.split('.').all(|label| {
@@ -407,7 +328,7 @@ fn check_search(path: &Path, search: &str) -> Errors {
             &format!("{label}(\\.{label})*"),
             &["example.com"],
         );
-        errors.push(FieldError::invalid(path, search, detail));
+        errors.invalid(path, search, detail);
     }
     errors
 }
@@ -417,18 +338,15 @@ fn check_gates(path: &Path, gates: &[Value]) -> Errors {
     let mut seen = Vec::new();
     for (i, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        errors.extend(check::qualified(&path.index(i), name));
-        if seen.contains(&name) {
-            errors.push(FieldError::duplicate(&path.index(i), name));
-        }
-        seen.push(name);
+        errors += check::qualified(&path.index(i), name);
+        errors += check::unique(&path.index(i), name, &mut seen);
     }
     errors
 }
 
 fn check_host_users(path: &Path, spec: &Value) -> Errors {
     if spec.at("hostUsers").as_bool() != Some(false) {
-        return Vec::new();
+        return Errors::new();
     }
     let detail = "when `hostUsers` is false";
     let mut errors = Errors::new();
@@ -438,15 +356,12 @@ fn check_host_users(path: &Path, spec: &Value) -> Errors {
         ("hostIPC", "HostIPC"),
     ] {
         if spec.is_true(field) {
-            errors.push(FieldError::forbidden(&path.child(named), detail));
+            errors.forbidden(&path.child(named), detail);
         }
     }
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            if container.count("volumeDevices") > 0 {
-                let path = path.child(sort).index(i).child("volumeDevices");
-                errors.push(FieldError::forbidden(&path, detail));
-            }
+    for (path, container) in containers(path, spec) {
+        if container.count("volumeDevices") > 0 {
+            errors.forbidden(&path.child("volumeDevices"), detail);
         }
     }
     errors
@@ -455,31 +370,21 @@ fn check_host_users(path: &Path, spec: &Value) -> Errors {
 /// Environment variables read from files need an emptyDir volume.
 fn check_file_refs(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            for (j, variable) in container.items("env").iter().enumerate() {
-                let reference = variable.at("valueFrom.fileKeyRef");
-                if reference.is_null() {
-                    continue;
+    let volumes = spec.items("volumes");
+    for (path, container) in containers(path, spec) {
+        for (path, variable) in container.each(&path, "env") {
+            let reference = variable.at("valueFrom.fileKeyRef");
+            if reference.is_null() {
+                continue;
+            }
+            let path = path.child("valueFrom.fileKeyRef.volumeName");
+            let name = reference.text("volumeName");
+            match volumes.iter().find(|volume| volume.text("name") == name) {
+                None => errors.not_found(&path, name),
+                Some(volume) if !volume.has("emptyDir") => {
+                    errors.invalid(&path, name, "referenced volume must be of type emptyDir");
                 }
-                let path = path.child(sort).index(i).child("env").index(j);
-                let path = path
-                    .child("valueFrom")
-                    .child("fileKeyRef")
-                    .child("volumeName");
-                let name = reference.text("volumeName");
-                match spec
-                    .items("volumes")
-                    .iter()
-                    .find(|volume| volume.text("name") == name)
-                {
-                    None => errors.push(FieldError::not_found(&path, name)),
-                    Some(volume) if !volume.has("emptyDir") => {
-                        let detail = "referenced volume must be of type emptyDir";
-                        errors.push(FieldError::invalid(&path, name, detail));
-                    }
-                    Some(_) => {}
-                }
+                Some(_) => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Volumes and references to them.
+//! Volumes and references to them (`ValidateVolumes`, `ValidateVolumeMounts`).
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,13 @@ use crate::builtin::check;
 use crate::builtin::core::volumes;
 use crate::builtin::entry::Errors;
 use crate::builtin::resources;
-use crate::builtin::value::Read;
+use crate::builtin::value::{Read, indexed};
 
 /// Sources in the order they are checked, which determines which of two is reported.
-const SOURCES: &[&str] = &[
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-];
+const SOURCES: &str = "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs \
+     flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap \
+     azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected \
+     scaleIO csi ephemeral image";
 
 /// Checks the volumes; returns the valid ones by name.
 pub(crate) fn check_volumes<'a>(
@@ -61,29 +33,28 @@ pub(crate) fn check_volumes<'a>(
             .collect(),
         _ => Vec::new(),
     };
-    for (i, volume) in volumes.iter().enumerate() {
-        let path = path.index(i);
+    for (path, volume) in indexed(path, volumes) {
         let mut wrong = check_source(&path, volume);
         let name = volume.text("name");
         if name.is_empty() {
-            wrong.push(FieldError::required(&path.child("name"), ""));
+            wrong.required(&path.child("name"), "");
         } else {
-            wrong.extend(check::label(&path.child("name"), name));
+            wrong += check::label(&path.child("name"), name);
         }
         if good.contains_key(name) {
-            wrong.push(FieldError::duplicate(&path.child("name"), name));
+            wrong.duplicate(&path.child("name"), name);
         }
         if wrong.is_empty() {
             good.insert(name, volume);
         }
-        errors.extend(wrong);
+        errors += wrong;
         let claim = volume.text("persistentVolumeClaim.claimName");
         if volume.has("persistentVolumeClaim") && created.iter().any(|name| name == claim) {
-            errors.push(FieldError::invalid(
+            errors.invalid(
                 &path.child("persistentVolumeClaim").child("claimName"),
                 claim,
                 "must not reference a PVC that gets created for an ephemeral volume",
-            ));
+            );
         }
     }
     (good, errors)
@@ -92,24 +63,21 @@ pub(crate) fn check_volumes<'a>(
 fn check_source(path: &Path, volume: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut found = false;
-    for sort in SOURCES {
+    for sort in SOURCES.split(' ') {
         let source = volume.at(sort);
         if source.is_null() {
             continue;
         }
         let path = path.child(sort);
         if found {
-            errors.push(FieldError::forbidden(
-                &path,
-                "may not specify more than 1 volume type",
-            ));
+            errors.forbidden(&path, "may not specify more than 1 volume type");
             continue;
         }
         found = true;
-        errors.extend(check_one_source(&path, sort, source));
+        errors += check_one_source(&path, sort, source);
     }
     if !found {
-        errors.push(FieldError::required(path, "must specify a volume type"));
+        errors.required(path, "must specify a volume type");
     }
     errors
 }
@@ -117,11 +85,12 @@ fn check_source(path: &Path, volume: &Value) -> Errors {
 fn check_one_source(path: &Path, sort: &str, source: &Value) -> Errors {
     match sort {
         "emptyDir" => match source.maybe_text("sizeLimit") {
-            Some(limit) if limit.starts_with('-') => vec![FieldError::forbidden(
+            Some(limit) if limit.starts_with('-') => FieldError::forbidden(
                 &path.child("sizeLimit"),
                 "SizeLimit field must be a valid resource quantity",
-            )],
-            _ => Vec::new(),
+            )
+            .into(),
+            _ => Errors::new(),
         },
         "hostPath" => check_host_path(path, source),
         "gitRepo" => check::required(&path.child("repository"), source.text("repository")),
@@ -135,7 +104,7 @@ fn check_one_source(path: &Path, sort: &str, source: &Value) -> Errors {
             let mut errors =
                 check::file_mode(&path.child("defaultMode"), source.int("defaultMode"));
             for file in source.items("items") {
-                errors.extend(check_downward_file(path, file));
+                errors += check_downward_file(path, file);
             }
             errors
         }
@@ -143,7 +112,7 @@ fn check_one_source(path: &Path, sort: &str, source: &Value) -> Errors {
         "csi" => volumes::check_driver_name(&path.child("driver"), source.text("driver")),
         "ephemeral" => check_ephemeral(path, source),
         "image" => check::required(&path.child("reference"), source.text("reference")),
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }
 
@@ -151,10 +120,10 @@ fn check_one_source(path: &Path, sort: &str, source: &Value) -> Errors {
 pub(crate) fn check_host_path(path: &Path, source: &Value) -> Errors {
     let value = source.text("path");
     if value.is_empty() {
-        return vec![FieldError::required(&path.child("path"), "")];
+        return FieldError::required(&path.child("path"), "").into();
     }
     let mut errors = check::no_backsteps(&path.child("path"), value);
-    errors.extend(check::maybe_one_of(
+    errors += check::maybe_one_of(
         &path.child("type"),
         source.maybe_text("type"),
         &[
@@ -167,7 +136,7 @@ pub(crate) fn check_host_path(path: &Path, source: &Value) -> Errors {
             "FileOrCreate",
             "Socket",
         ],
-    ));
+    );
     errors
 }
 
@@ -175,36 +144,27 @@ pub(crate) fn check_host_path(path: &Path, source: &Value) -> Errors {
 pub(crate) fn check_nfs(path: &Path, source: &Value) -> Errors {
     let mut errors = check::required(&path.child("server"), source.text("server"));
     let value = source.text("path");
-    errors.extend(check::required(&path.child("path"), value));
+    errors += check::required(&path.child("path"), value);
     if !value.starts_with('/') {
-        let path = path.child("path");
-        errors.push(FieldError::invalid(
-            &path,
-            value,
-            "must be an absolute path",
-        ));
+        errors.invalid(&path.child("path"), value, "must be an absolute path");
     }
     errors
 }
 
 fn check_keys(path: &Path, source: &Value, name: &str) -> Errors {
     let mut errors = check::required(&path.child(name), source.text(name));
-    errors.extend(check::file_mode(
-        &path.child("defaultMode"),
-        source.int("defaultMode"),
-    ));
-    errors.extend(check_items(path, source));
+    errors += check::file_mode(&path.child("defaultMode"), source.int("defaultMode"));
+    errors += check_items(path, source);
     errors
 }
 
 fn check_items(path: &Path, source: &Value) -> Errors {
     let mut errors = Errors::new();
-    for (i, item) in source.items("items").iter().enumerate() {
-        let path = path.child("items").index(i);
-        errors.extend(check::required(&path.child("key"), item.text("key")));
-        errors.extend(check::required(&path.child("path"), item.text("path")));
-        errors.extend(check_file_path(&path.child("path"), item.text("path")));
-        errors.extend(check::file_mode(&path.child("mode"), item.int("mode")));
+    for (path, item) in source.each(path, "items") {
+        errors += check::required(&path.child("key"), item.text("key"));
+        errors += check::required(&path.child("path"), item.text("path"));
+        errors += check_file_path(&path.child("path"), item.text("path"));
+        errors += check::file_mode(&path.child("mode"), item.int("mode"));
     }
     errors
 }
@@ -213,7 +173,7 @@ fn check_items(path: &Path, source: &Value) -> Errors {
 fn check_file_path(path: &Path, value: &str) -> Errors {
     let mut errors = check::descending_path(path, value);
     if value.starts_with("..") && !value.starts_with("../") {
-        errors.push(FieldError::invalid(path, value, "must not start with '..'"));
+        errors.invalid(path, value, "must not start with '..'");
     }
     errors
 }
@@ -222,7 +182,7 @@ const VOLUME_FIELDS: &[&str] = &["metadata.name", "metadata.namespace", "metadat
 
 fn check_downward_file(path: &Path, file: &Value) -> Errors {
     let mut errors = check::required(&path.child("path"), file.text("path"));
-    errors.extend(check_file_path(&path.child("path"), file.text("path")));
+    errors += check_file_path(&path.child("path"), file.text("path"));
     if file.has("fieldRef") {
         let reference = file.at("fieldRef");
         let fields: Vec<&str> = ["metadata.annotations", "metadata.labels"]
@@ -230,26 +190,21 @@ fn check_downward_file(path: &Path, file: &Value) -> Errors {
             .chain(VOLUME_FIELDS)
             .copied()
             .collect();
-        errors.extend(check_field_ref(&path.child("fieldRef"), reference, &fields));
+        errors += check_field_ref(&path.child("fieldRef"), reference, &fields);
         if file.has("resourceFieldRef") {
-            errors.push(FieldError::invalid(
+            errors.invalid(
                 path,
                 "resource",
                 "fieldRef and resourceFieldRef can not be specified simultaneously",
-            ));
+            );
         }
     } else if file.has("resourceFieldRef") {
         let reference = file.at("resourceFieldRef");
-        errors.extend(check_resource_ref(
-            &path.child("resourceFieldRef"),
-            reference,
-            true,
-        ));
+        errors += check_resource_ref(&path.child("resourceFieldRef"), reference, true);
     } else {
-        let detail = "one of fieldRef and resourceFieldRef is required";
-        errors.push(FieldError::required(path, detail));
+        errors.required(path, "one of fieldRef and resourceFieldRef is required");
     }
-    errors.extend(check::file_mode(&path.child("mode"), file.int("mode")));
+    errors += check::file_mode(&path.child("mode"), file.int("mode"));
     errors
 }
 
@@ -274,11 +229,11 @@ const POD_FIELDS: &[&str] = &[
 /// A reference to a field of the pod.
 pub(crate) fn check_field_ref(path: &Path, reference: &Value, fields: &[&str]) -> Errors {
     if reference.text("apiVersion").is_empty() {
-        return vec![FieldError::required(&path.child("apiVersion"), "")];
+        return FieldError::required(&path.child("apiVersion"), "").into();
     }
     let field = reference.text("fieldPath");
     if field.is_empty() {
-        return vec![FieldError::required(&path.child("fieldPath"), "")];
+        return FieldError::required(&path.child("fieldPath"), "").into();
     }
     if let Some((outer, subscript)) = field
         .strip_suffix("']")
@@ -287,12 +242,12 @@ pub(crate) fn check_field_ref(path: &Path, reference: &Value, fields: &[&str]) -
         return match outer {
             "metadata.annotations" => check::qualified(path, &subscript.to_lowercase()),
             "metadata.labels" => check::qualified(path, subscript),
-            _ => vec![conversion_error(path, field)],
+            _ => conversion_error(path, field).into(),
         };
     }
     match field {
-        "spec.host" => Vec::new(),
-        _ if !POD_FIELDS.contains(&field) => vec![conversion_error(path, field)],
+        "spec.host" => Errors::new(),
+        _ if !POD_FIELDS.contains(&field) => conversion_error(path, field).into(),
         _ => check::supported(&path.child("fieldPath"), field, fields),
     }
 }
@@ -316,15 +271,11 @@ pub(crate) fn check_resource_ref(path: &Path, reference: &Value, in_volume: bool
     let mut errors = Errors::new();
     let name = reference.text("resource");
     if in_volume && reference.text("containerName").is_empty() {
-        errors.push(FieldError::required(&path.child("containerName"), ""));
+        errors.required(&path.child("containerName"), "");
     } else if name.is_empty() {
-        errors.push(FieldError::required(&path.child("resource"), ""));
+        errors.required(&path.child("resource"), "");
     } else if !name.starts_with("limits.hugepages-") && !name.starts_with("requests.hugepages-") {
-        errors.extend(check::supported(
-            &path.child("resource"),
-            name,
-            RESOURCE_FIELDS,
-        ));
+        errors += check::supported(&path.child("resource"), name, RESOURCE_FIELDS);
     }
     let divisor = reference.text("divisor");
     if divisor.is_empty() || divisor == "0" {
@@ -340,7 +291,7 @@ pub(crate) fn check_resource_ref(path: &Path, reference: &Value, in_volume: bool
     {
         "cpu" if !matches!(divisor, "1m" | "1") => {
             let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-            errors.push(FieldError::invalid(&path.child("divisor"), name, detail));
+            errors.invalid(&path.child("divisor"), name, detail);
             return errors;
         }
         "cpu" => return errors,
@@ -354,50 +305,43 @@ pub(crate) fn check_resource_ref(path: &Path, reference: &Value, in_volume: bool
             "only divisor's values {} are supported with the {what} resource",
             units.join(", ")
         );
-        errors.push(FieldError::invalid(&path.child("divisor"), name, detail));
+        errors.invalid(&path.child("divisor"), name, detail);
     }
     errors
 }
 
 fn check_projected(path: &Path, source: &Value) -> Errors {
     let mut errors = check::file_mode(&path.child("defaultMode"), source.int("defaultMode"));
-    for (i, projection) in source.items("sources").iter().enumerate() {
-        let here = path.child("sources").index(i);
+    for (here, projection) in source.each(path, "sources") {
         let mut count = 0;
         for field in ["secret", "configMap"] {
             if projection.has(field) {
                 count += 1;
                 let inner = projection.at(field);
                 let here = here.child(field);
-                errors.extend(check::required(&here.child("name"), inner.text("name")));
-                errors.extend(check_items(&here, inner));
+                errors += check::required(&here.child("name"), inner.text("name"));
+                errors += check_items(&here, inner);
             }
         }
         if projection.has("downwardAPI") {
             count += 1;
             for file in projection.items("downwardAPI.items") {
-                errors.extend(check_downward_file(&here.child("downwardAPI"), file));
+                errors += check_downward_file(&here.child("downwardAPI"), file);
             }
         }
         if projection.has("serviceAccountToken") {
             count += 1;
             let token = projection.at("serviceAccountToken");
-            errors.extend(check_token(&here.child("serviceAccountToken"), token));
+            errors += check_token(&here.child("serviceAccountToken"), token);
         }
         count += ["clusterTrustBundle", "podCertificate"]
             .iter()
             .filter(|field| projection.has(field))
             .count();
         match count {
-            0 => errors.push(FieldError::required(
-                &here,
-                "must specify a projection source",
-            )),
+            0 => errors.required(&here, "must specify a projection source"),
             1 => {}
-            _ => errors.push(FieldError::forbidden(
-                &here,
-                "may not specify more than 1 volume type",
-            )),
+            _ => errors.forbidden(&here, "may not specify more than 1 volume type"),
         }
     }
     errors
@@ -409,15 +353,15 @@ fn check_token(path: &Path, token: &Value) -> Errors {
     let here = path.child("expirationSeconds");
     if seconds < 600 {
         let detail = "may not specify a duration less than 10 minutes";
-        errors.push(FieldError::invalid(&here, seconds, detail));
+        errors.invalid(&here, seconds, detail);
     }
     if seconds > 1 << 32 {
         let detail = "may not specify a duration larger than 2^32 seconds";
-        errors.push(FieldError::invalid(&here, seconds, detail));
+        errors.invalid(&here, seconds, detail);
     }
     match token.text("path") {
-        "" => errors.push(FieldError::required(&path.child("path"), "")),
-        file => errors.extend(check_file_path(&path.child("path"), file)),
+        "" => errors.required(&path.child("path"), ""),
+        file => errors += check_file_path(&path.child("path"), file),
     }
     errors
 }
@@ -426,21 +370,15 @@ fn check_ephemeral(path: &Path, source: &Value) -> Errors {
     let path = path.child("volumeClaimTemplate");
     let template = source.at("volumeClaimTemplate");
     if template.is_null() {
-        return vec![FieldError::required(&path, "")];
+        return FieldError::required(&path, "").into();
     }
     let mut errors = check::annotations(
         &path.child("metadata").child("annotations"),
         template.at("metadata.annotations"),
     );
     let labels = template.at("metadata.labels");
-    errors.extend(crate::builtin::labels::check(
-        &path.child("metadata").child("labels"),
-        labels,
-    ));
-    errors.extend(volumes::check_claim_spec(
-        &path.child("spec"),
-        template.at("spec"),
-    ));
+    errors += crate::builtin::labels::check(&path.child("metadata").child("labels"), labels);
+    errors += volumes::check_claim_spec(&path.child("spec"), template.at("spec"));
     errors
 }
 
@@ -455,38 +393,28 @@ pub(crate) fn check_mounts(
     let devices = container.items("volumeDevices");
     let mut seen = Vec::new();
     let list = path.child("volumeMounts");
-    for (i, mount) in mounts.iter().enumerate() {
-        let path = list.index(i);
+    for (path, mount) in indexed(&list, mounts) {
         let (name, at) = (mount.text("name"), mount.text("mountPath"));
-        errors.extend(check::required(&path.child("name"), name));
+        errors += check::required(&path.child("name"), name);
         if !volumes.contains_key(name) {
-            errors.push(FieldError::not_found(&path.child("name"), name));
+            errors.not_found(&path.child("name"), name);
         }
-        errors.extend(check::required(&path.child("mountPath"), at));
+        errors += check::required(&path.child("mountPath"), at);
         if seen.contains(&at) {
-            errors.push(FieldError::invalid(
-                &path.child("mountPath"),
-                at,
-                "must be unique",
-            ));
+            errors.invalid(&path.child("mountPath"), at, "must be unique");
         }
         seen.push(at);
         if devices.iter().any(|device| device.text("name") == name) {
             let detail = "must not already exist in volumeDevices";
-            errors.push(FieldError::invalid(&path.child("name"), name, detail));
+            errors.invalid(&path.child("name"), name, detail);
         }
         if devices.iter().any(|device| device.text("devicePath") == at) {
             let detail = "must not already exist as a path in volumeDevices";
-            errors.push(FieldError::invalid(&path.child("mountPath"), at, detail));
+            errors.invalid(&path.child("mountPath"), at, detail);
         }
-        errors.extend(check_mount_options(&list, &path, container, mount));
+        errors += check_mount_options(&list, &path, container, mount);
     }
-    errors.extend(check_devices(
-        &path.child("volumeDevices"),
-        devices,
-        mounts,
-        volumes,
-    ));
+    errors += check_devices(&path.child("volumeDevices"), devices, mounts, volumes);
     errors
 }
 
@@ -494,32 +422,25 @@ fn check_mount_options(list: &Path, path: &Path, container: &Value, mount: &Valu
     let mut errors = Errors::new();
     let (sub, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
     if !sub.is_empty() {
-        errors.extend(check::descending_path(&list.child("subPath"), sub));
+        errors += check::descending_path(&list.child("subPath"), sub);
     }
     if !expression.is_empty() {
         if !sub.is_empty() {
             let detail = "subPathExpr and subPath are mutually exclusive";
-            errors.push(FieldError::invalid(
-                &path.child("subPathExpr"),
-                expression,
-                detail,
-            ));
+            errors.invalid(&path.child("subPathExpr"), expression, detail);
         }
-        errors.extend(check::descending_path(
-            &list.child("subPathExpr"),
-            expression,
-        ));
+        errors += check::descending_path(&list.child("subPathExpr"), expression);
     }
     let propagation = mount.maybe_text("mountPropagation");
     if let Some(propagation) = propagation {
         let path = list.child("mountPropagation");
         let accepted = ["Bidirectional", "HostToContainer", "None"];
-        errors.extend(check::supported(&path, propagation, &accepted));
+        errors += check::supported(&path, propagation, &accepted);
         if propagation == "Bidirectional" && !container.is_true("securityContext.privileged") {
-            errors.push(FieldError::forbidden(
+            errors.forbidden(
                 &path,
                 "Bidirectional mount propagation is available only to privileged containers",
-            ));
+            );
         }
     }
     let path = list.child("recursiveReadOnly");
@@ -527,17 +448,15 @@ fn check_mount_options(list: &Path, path: &Path, container: &Value, mount: &Valu
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
             if !mount.is_true("readOnly") {
-                let detail = "may only be specified when readOnly is true";
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.forbidden(&path, "may only be specified when readOnly is true");
             }
             if propagation.is_some_and(|propagation| propagation != "None") {
                 let detail = "may only be specified when mountPropagation is None or not specified";
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.forbidden(&path, detail);
             }
         }
         Some(other) => {
-            let accepted = ["Disabled", "Enabled", "IfPossible"];
-            errors.push(FieldError::not_supported(&path, other, accepted));
+            errors.not_supported(&path, other, ["Disabled", "Enabled", "IfPossible"]);
         }
     }
     errors
@@ -551,12 +470,11 @@ fn check_devices(
 ) -> Errors {
     let mut errors = Errors::new();
     let (mut names, mut paths) = (Vec::new(), Vec::new());
-    for (i, device) in devices.iter().enumerate() {
-        let path = path.index(i);
+    for (path, device) in indexed(path, devices) {
         let (name, at) = (device.text("name"), device.text("devicePath"));
-        errors.extend(check::required(&path.child("name"), name));
+        errors += check::required(&path.child("name"), name);
         let mut wrong_name = |detail: &str| {
-            errors.push(FieldError::invalid(&path.child("name"), name, detail));
+            errors.invalid(&path.child("name"), name, detail);
         };
         if names.contains(&name) {
             wrong_name("must be unique");
@@ -568,11 +486,11 @@ fn check_devices(
                 );
             }
             Some(_) => {}
-            None => errors.push(FieldError::not_found(&path.child("name"), name)),
+            None => errors.not_found(&path.child("name"), name),
         }
-        errors.extend(check::required(&path.child("devicePath"), at));
+        errors += check::required(&path.child("devicePath"), at);
         let mut wrong_path = |detail: &str| {
-            errors.push(FieldError::invalid(&path.child("devicePath"), at, detail));
+            errors.invalid(&path.child("devicePath"), at, detail);
         };
         if paths.contains(&at) {
             wrong_path("must be unique");
@@ -584,11 +502,11 @@ fn check_devices(
         }
         if mounts.iter().any(|mount| mount.text("name") == name) {
             let detail = "must not already exist in volumeMounts";
-            errors.push(FieldError::invalid(&path.child("name"), name, detail));
+            errors.invalid(&path.child("name"), name, detail);
         }
         if mounts.iter().any(|mount| mount.text("mountPath") == at) {
             let detail = "must not already exist as a path in volumeMounts";
-            errors.push(FieldError::invalid(&path.child("devicePath"), at, detail));
+            errors.invalid(&path.child("devicePath"), at, detail);
         }
         names.push(name);
     }

@@ -6,49 +6,31 @@ use machinery::field::Path;
 use machinery::json::go_quote;
 use serde_json::Value;
 
-use crate::builtin::pod_spec::CONTAINER_FIELDS;
+use crate::builtin::pod_spec::containers;
 use crate::builtin::resources;
 use crate::builtin::value::Read;
 
-/// Deprecated node labels and their warnings.
-const OLD_NODE_LABELS: &[(&str, &str)] = &[
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    (
-        "beta.kubernetes.io/arch",
-        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-    ),
-    (
-        "beta.kubernetes.io/instance-type",
-        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-    ),
-    (
-        "beta.kubernetes.io/os",
-        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/zone",
-        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-    ),
-    (
-        "node-role.kubernetes.io/master",
-        "use \"node-role.kubernetes.io/control-plane\" instead",
-    ),
-    (
-        "scheduler.alpha.kubernetes.io/preferAvoidPods",
-        "deprecated since v1.22; use Taints and Tolerations instead",
-    ),
-];
-
 /// The warning about a node label, if it is deprecated.
 pub(crate) fn old_node_label(key: &str) -> Option<&'static str> {
-    OLD_NODE_LABELS
-        .iter()
-        .find(|(label, _)| *label == key)
-        .map(|(_, message)| *message)
+    Some(match key {
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+        "beta.kubernetes.io/instance-type" => {
+            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
+        }
+        "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        "failure-domain.beta.kubernetes.io/region" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
+        }
+        "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => {
+            "deprecated since v1.22; use Taints and Tolerations instead"
+        }
+        _ => return None,
+    })
 }
 
 const OLD_ANNOTATIONS: &[(&str, &str)] = &[
@@ -103,14 +85,12 @@ fn about_seccomp(path: &Path, pod: &Value) -> Vec<String> {
     if !pod.has("spec.securityContext.seccompProfile") {
         keys.push("seccomp.security.alpha.kubernetes.io/pod".to_owned());
     }
-    for field in CONTAINER_FIELDS {
-        for container in pod.at("spec").items(field) {
-            if !container.has("securityContext.seccompProfile") {
-                let name = container.text("name");
-                keys.push(format!(
-                    "container.seccomp.security.alpha.kubernetes.io/{name}"
-                ));
-            }
+    for (_, container) in containers(path, pod.at("spec")) {
+        if !container.has("securityContext.seccompProfile") {
+            let name = container.text("name");
+            keys.push(format!(
+                "container.seccomp.security.alpha.kubernetes.io/{name}"
+            ));
         }
     }
     let at = path.child("metadata").child("annotations");
@@ -140,8 +120,7 @@ pub(crate) fn about(path: &Path, pod: &Value) -> Vec<String> {
         spec,
         &mut warnings,
     );
-    for (i, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
-        let path = at.child("topologySpreadConstraints").index(i);
+    for (path, constraint) in spec.each(&at, "topologySpreadConstraints") {
         let key = constraint.text("topologyKey");
         if let Some(message) = old_node_label(key) {
             warnings.push(format!("{}: {key} is {message}", path.child("topologyKey")));
@@ -292,33 +271,29 @@ fn about_fraction(path: &Path, value: Option<&Value>, name: &str, warnings: &mut
 }
 
 fn about_containers(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            let path = path.child(sort).index(i);
-            for name in ["memory", "ephemeral-storage"] {
-                for list in ["limits", "requests"] {
-                    let value = container.at("resources").entry(list, name);
-                    let path = path.child("resources").child(list);
-                    about_fraction(&path, value, name, warnings);
-                }
+    for (path, container) in containers(path, spec) {
+        for name in ["memory", "ephemeral-storage"] {
+            for list in ["limits", "requests"] {
+                let value = container.at("resources").entry(list, name);
+                let path = path.child("resources").child(list);
+                about_fraction(&path, value, name, warnings);
             }
-            let mut seen = Vec::new();
-            for (j, variable) in container.items("env").iter().enumerate() {
-                let name = variable.text("name");
-                if !seen.contains(&name) {
-                    seen.push(name);
-                    continue;
-                }
-                // Repeating a name is legitimate when the value refers to the previous one.
-                let reference = format!("$({name})");
-                let value = variable.text("value");
-                if variable.has("valueFrom") || value == reference || !value.contains(&reference) {
-                    warnings.push(format!(
-                        "{}: hides previous definition of {}, which may be dropped when using apply",
-                        path.child("env").index(j),
-                        go_quote(name)
-                    ));
-                }
+        }
+        let mut seen = Vec::new();
+        for (path, variable) in container.each(&path, "env") {
+            let name = variable.text("name");
+            if !seen.contains(&name) {
+                seen.push(name);
+                continue;
+            }
+            // Repeating a name is legitimate when the value refers to the previous one.
+            let reference = format!("$({name})");
+            let value = variable.text("value");
+            if variable.has("valueFrom") || value == reference || !value.contains(&reference) {
+                warnings.push(format!(
+                    "{path}: hides previous definition of {}, which may be dropped when using apply",
+                    go_quote(name)
+                ));
             }
         }
     }
@@ -328,31 +303,28 @@ fn about_ports(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
     let mut known: BTreeMap<String, Vec<(Path, &Value)>> = BTreeMap::new();
     let mut named: BTreeMap<&str, Path> = BTreeMap::new();
     let mut about_names = Vec::new();
-    for sort in CONTAINER_FIELDS {
-        for (i, container) in spec.items(sort).iter().enumerate() {
-            for (j, port) in container.items("ports").iter().enumerate() {
-                let path = path.child(sort).index(i).child("ports").index(j);
-                let key = format!("{}/{}", port.number("containerPort"), port.text("protocol"));
-                let others = known.entry(key).or_default();
-                for (other_path, other) in others.iter() {
-                    if let Some(what) = port_conflict(port, other) {
-                        warnings.push(format!("{path}: {what} port definition with {other_path}"));
-                    }
+    for (path, container) in containers(path, spec) {
+        for (path, port) in container.each(&path, "ports") {
+            let key = format!("{}/{}", port.number("containerPort"), port.text("protocol"));
+            let others = known.entry(key).or_default();
+            for (other_path, other) in others.iter() {
+                if let Some(what) = port_conflict(port, other) {
+                    warnings.push(format!("{path}: {what} port definition with {other_path}"));
                 }
-                others.push((path.clone(), port));
-                let name = port.text("name");
-                if name.is_empty() {
-                    continue;
-                }
-                match named.get(name) {
-                    Some(other) => about_names.push(format!(
-                        "{path}: duplicate port name {} with {other}, services and probes that \
-                         select ports by name will use {other}",
-                        go_quote(name)
-                    )),
-                    None => {
-                        named.insert(name, path);
-                    }
+            }
+            others.push((path.clone(), port));
+            let name = port.text("name");
+            if name.is_empty() {
+                continue;
+            }
+            match named.get(name) {
+                Some(other) => about_names.push(format!(
+                    "{path}: duplicate port name {} with {other}, services and probes that select \
+                     ports by name will use {other}",
+                    go_quote(name)
+                )),
+                None => {
+                    named.insert(name, path);
                 }
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{DocumentResource, SCHEMAS};
 
 /// The `paths` of a document; custom resources have the same.
-pub fn openapi_paths(
+pub(crate) fn openapi_paths(
     group: &str,
     version: &str,
     resources: &[DocumentResource<'_>],

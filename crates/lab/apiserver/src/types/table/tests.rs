@@ -1,5 +1,25 @@
 use super::*;
 
+impl Table {
+    /// All kinds of a group and version, including lists.
+    pub(crate) fn kinds(&self, group: &str, version: &str) -> Vec<(&'static str, TypeId)> {
+        let mut kinds: Vec<_> = self
+            .structures()
+            .filter(|(_, structure)| structure.kind)
+            .map(|(id, _)| (self.get(id), id))
+            .filter(|(ty, _)| {
+                ty.package != "meta/v1"
+                    && self
+                        .package(ty.package)
+                        .is_some_and(|p| p.group == group && p.version == version)
+            })
+            .map(|(ty, id)| (ty.name, id))
+            .collect();
+        kinds.sort_unstable();
+        kinds
+    }
+}
+
 #[test]
 fn every_line_parses() {
     assert_eq!(table().problems, Vec::<String>::new());

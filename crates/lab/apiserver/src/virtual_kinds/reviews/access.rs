@@ -4,12 +4,12 @@ mod selectors;
 mod validate;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use machinery::status::Status;
 use serde_json::{Value, json};
 
 use crate::auth::{Attributes, ResourceAttributes, Rule, Target, UserInfo, missing_roles};
+use crate::builtin::value::Read as _;
 use crate::rest::Context;
 
 /// SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview.
@@ -41,21 +41,15 @@ pub(in crate::virtual_kinds) fn access(
 
 /// The user of a review, without implied groups.
 fn subject(spec: &Value) -> UserInfo {
-    let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
-    let extra = spec["extra"].as_object().into_iter().flatten();
+    let extra = spec.entries("extra").into_iter();
     UserInfo {
-        name: text("user"),
-        uid: text("uid"),
-        groups: texts(&spec["groups"]),
+        name: spec.text("user").to_owned(),
+        uid: spec.text("uid").to_owned(),
+        groups: spec.strings("groups"),
         extra: extra
-            .map(|(key, values)| (key.clone(), texts(values)))
-            .collect::<BTreeMap<_, _>>(),
+            .map(|(key, values)| (key.to_owned(), values.strings("")))
+            .collect(),
     }
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    let items = list.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The attributes of a review.

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::{is_for, wanted};
+use super::wanted;
+use crate::object::is_controlled_by;
 
 fn pod(uid: &str) -> Pod {
     serde_json::from_value(json!({
@@ -46,9 +47,9 @@ fn ephemeral_template_becomes_a_claim_of_the_pod() {
             "spec": { "accessModes": ["ReadWriteOnce"] },
         })
     );
-    assert!(is_for(claim, &pod("u1")));
+    assert!(is_controlled_by(&claim.metadata, &pod("u1").metadata));
     assert!(
-        !is_for(claim, &pod("u2")),
+        !is_controlled_by(&claim.metadata, &pod("u2").metadata),
         "a pod of the same name that came later"
     );
 }

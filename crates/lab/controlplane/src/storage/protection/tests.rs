@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use runtime::Key;
 use serde_json::{Value, json};
 
-use super::{Step, step, uses};
+use super::{ProtectionStep, step, uses};
 
 #[rstest::rstest]
 #[case::running("shop", json!({ "nodeName": "n" }), "Running", true)]
@@ -33,11 +33,11 @@ fn pods_protect_claims_they_use(
 }
 
 #[rstest::rstest]
-#[case::new(json!({}), Step::Add)]
-#[case::protected(json!({ "finalizers": ["f"] }), Step::Nothing)]
-#[case::leaving(json!({ "finalizers": ["f"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), Step::RemoveIfUnused)]
-#[case::leaving_for_another(json!({ "finalizers": ["g"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), Step::Nothing)]
-fn finalizers_follow_usage(#[case] meta: Value, #[case] expected: Step) {
+#[case::new(json!({}), ProtectionStep::Add)]
+#[case::protected(json!({ "finalizers": ["f"] }), ProtectionStep::Nothing)]
+#[case::leaving(json!({ "finalizers": ["f"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), ProtectionStep::RemoveIfUnused)]
+#[case::leaving_for_another(json!({ "finalizers": ["g"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), ProtectionStep::Nothing)]
+fn finalizers_follow_usage(#[case] meta: Value, #[case] expected: ProtectionStep) {
     let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
     assert_eq!(step(&meta, "f"), expected);
 }

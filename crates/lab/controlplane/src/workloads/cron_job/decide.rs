@@ -11,34 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use machinery::cron::Schedule;
 
 use super::super::job::{end, is_finished};
-use super::super::pods::controller_reference;
 use super::times::{Clock, Due};
+use crate::object::{NewEvent, controller_reference, name};
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-
-/// An event to emit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CronJobEvent {
-    pub(super) warning: bool,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-fn normal(reason: &'static str, message: impl Into<String>) -> CronJobEvent {
-    CronJobEvent {
-        warning: false,
-        reason,
-        message: message.into(),
-    }
-}
-
-fn warning(reason: &'static str, message: impl Into<String>) -> CronJobEvent {
-    CronJobEvent {
-        warning: true,
-        reason,
-        message: message.into(),
-    }
-}
 
 /// Inputs of the decision.
 pub(super) struct CronJobInputs<'a> {
@@ -57,7 +33,7 @@ pub(super) struct Decision {
     pub(super) forget: Vec<Arc<Job>>,
     /// The status before a Job is started.
     pub(super) status: CronJobStatus,
-    pub(super) new_events: Vec<CronJobEvent>,
+    pub(super) new_events: Vec<NewEvent>,
     pub(super) start: Option<Start>,
     /// When to reconcile again, unless an object changes.
     pub(super) wait: Option<Duration>,
@@ -99,10 +75,8 @@ fn surplus(inputs: &CronJobInputs<'_>) -> Vec<Arc<Job>> {
         };
         let mut jobs: Vec<_> = inputs.jobs.iter().filter(ended_so).cloned().collect();
         jobs.sort_by_key(|job| {
-            let started = job
-                .status
-                .as_ref()
-                .and_then(|status| status.start_time.as_ref().map(|time| time.0));
+            let status = job.status.as_ref();
+            let started = status.and_then(|it| it.start_time.as_ref().map(|time| time.0));
             // Jobs that never started come last.
             (started.is_none(), started, job.metadata.name.clone())
         });
@@ -122,13 +96,13 @@ fn watch_jobs(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
     } = decision;
     let active = status.active.get_or_insert_default();
     for job in inputs.jobs {
-        let name = job.metadata.name.as_deref().unwrap_or_default();
+        let name = name(&job.metadata);
         let listed = active
             .iter()
             .position(|active| active.uid == job.metadata.uid);
         let Some(condition) = end(job.status.as_ref()) else {
             if listed.is_none() {
-                new_events.push(warning(
+                new_events.push(NewEvent::warning(
                     "UnexpectedJob",
                     format!("Saw a job that the controller did not create or forgot: {name}"),
                 ));
@@ -137,7 +111,7 @@ fn watch_jobs(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
         };
         if let Some(listed) = listed {
             active.remove(listed);
-            new_events.push(normal(
+            new_events.push(NewEvent::normal(
                 "SawCompletedJob",
                 format!("Saw completed job: {name}, condition: {}", condition.type_),
             ));
@@ -145,7 +119,7 @@ fn watch_jobs(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
         let completed = job
             .status
             .as_ref()
-            .and_then(|status| status.completion_time.clone());
+            .and_then(|it| it.completion_time.clone());
         let before = status.last_successful_time.as_ref().map(|time| time.0);
         if condition.type_ == "Complete" && completed.as_ref().map(|time| time.0) > before {
             status.last_successful_time = completed;
@@ -156,7 +130,7 @@ fn watch_jobs(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
         let ours = |job: &Arc<Job>| job.metadata.uid == reference.uid;
         let there = inputs.jobs.iter().any(ours) || (inputs.exists)(name);
         if !there {
-            new_events.push(normal(
+            new_events.push(NewEvent::normal(
                 "MissingJob",
                 format!("Active job went missing: {name}"),
             ));
@@ -185,7 +159,7 @@ fn start_due(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
             let message = format!("invalid schedule: {} : {why}", spec.schedule);
             return decision
                 .new_events
-                .push(warning("InvalidSchedule", message));
+                .push(NewEvent::warning("InvalidSchedule", message));
         }
     };
     decision.wait = clock.wait(inputs.cron, inputs.now);
@@ -206,7 +180,7 @@ fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due
         status, new_events, ..
     } = decision;
     if due.missed_many {
-        new_events.push(warning(
+        new_events.push(NewEvent::warning(
             "TooManyMissedTimes",
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
         ));
@@ -217,7 +191,7 @@ fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due
         .map(SignedDuration::from_secs);
     if deadline.is_some_and(|deadline| late > deadline) {
         let at = due.at.strftime("%a, %d %b %Y %H:%M:%S +0000");
-        new_events.push(warning(
+        new_events.push(NewEvent::warning(
             "MissSchedule",
             format!("Missed scheduled time to start a job: {at}"),
         ));
@@ -233,7 +207,7 @@ fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due
     let mut replaces = Vec::new();
     match spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
-            new_events.push(normal(
+            new_events.push(NewEvent::normal(
                 "JobAlreadyActive",
                 "Not starting job because prior execution is running and concurrency policy is Forbid",
             ));
@@ -251,21 +225,21 @@ fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due
 
 /// The schedule and its time zone, or an event about an error. The default time zone is UTC, as
 /// kube-controller-manager usually runs with.
-pub(super) fn clock(spec: &CronJobSpec) -> Result<Clock, CronJobEvent> {
+pub(super) fn clock(spec: &CronJobSpec) -> Result<Clock, NewEvent> {
     let schedule = Schedule::parse(&spec.schedule).map_err(|why| {
         let message = format!("unparseable schedule: {:?} : {why}", spec.schedule);
-        warning("UnparseableSchedule", message)
+        NewEvent::warning("UnparseableSchedule", message)
     })?;
     let zone = zone(spec, schedule.zone())?;
     Ok(Clock { schedule, zone })
 }
 
-fn zone(spec: &CronJobSpec, written: Option<&str>) -> Result<TimeZone, CronJobEvent> {
+fn zone(spec: &CronJobSpec, written: Option<&str>) -> Result<TimeZone, NewEvent> {
     match spec.time_zone.as_deref().or(written) {
         None | Some("") => Ok(TimeZone::UTC),
         Some(name) => TimeZone::get(name).map_err(|_| {
             let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
-            warning("UnknownTimeZone", message)
+            NewEvent::warning("UnknownTimeZone", message)
         }),
     }
 }
@@ -282,11 +256,10 @@ fn render(cron: &CronJob, clock: &Clock, at: Timestamp) -> Job {
         None => TimeZone::UTC,
     };
     annotations.insert(SCHEDULED_AT.to_owned(), rfc3339(at, zone));
-    let name = cron.metadata.name.as_deref().unwrap_or_default();
     let minute = at.as_second().div_euclid(60);
     Job {
         metadata: ObjectMeta {
-            name: Some(format!("{name}-{minute}")),
+            name: Some(format!("{}-{minute}", name(&cron.metadata))),
             namespace: cron.metadata.namespace.clone(),
             labels: template.and_then(|meta| meta.labels.clone()),
             annotations: Some(annotations),

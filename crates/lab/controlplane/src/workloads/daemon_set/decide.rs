@@ -11,6 +11,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::places::{NodeVerdict, Verdicts};
 use super::template::{HASH, is_current, target};
+use crate::object::label;
+use crate::pod::{node_name, phase};
 use crate::workloads::pods::{is_available, is_ready, is_terminal, portion, unless_zero};
 
 /// Maximum number of pods created or deleted in one reconcile (kube-controller-manager's burst for
@@ -120,7 +122,7 @@ fn cover(
         }
     }
     // Unscheduled pods for a deleted node will never be scheduled.
-    let unassigned = |pod: &&&Arc<Pod>| !is_assigned(pod);
+    let unassigned = |pod: &&&Arc<Pod>| node_name(pod).is_none();
     for (_, stranded) in pods
         .iter()
         .filter(|(node, _)| !inputs.nodes.contains_key(**node))
@@ -145,13 +147,7 @@ fn surplus(
     if running.len() < 2 {
         return Vec::new();
     }
-    let current = |pod: &&&Arc<Pod>| {
-        let labels = pod.metadata.labels.as_ref();
-        labels
-            .and_then(|labels| labels.get(HASH))
-            .map(String::as_str)
-            == Some(inputs.hash)
-    };
+    let current = |pod: &&&Arc<Pod>| label(&pod.metadata, HASH) == Some(inputs.hash);
     let new = running.iter().find(current).copied();
     let old = running.iter().find(|pod| !current(pod)).copied();
     let kept =
@@ -347,10 +343,8 @@ fn limits(set: &DaemonSet, desired: i32) -> Limits {
 
 /// Whether the update strategy is `RollingUpdate`.
 fn rolls(set: &DaemonSet) -> bool {
-    let strategy = set
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.update_strategy.as_ref());
+    let spec = set.spec.as_ref();
+    let strategy = spec.and_then(|spec| spec.update_strategy.as_ref());
     strategy.is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"))
 }
 
@@ -369,13 +363,7 @@ fn staying<'a>(pods: &'a [&'a Arc<Pod>]) -> impl Iterator<Item = &'a Arc<Pod>> {
 
 /// Whether a pod failed.
 pub(super) fn failed(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    status.is_some_and(|status| status.phase.as_deref() == Some("Failed"))
-}
-
-fn is_assigned(pod: &Pod) -> bool {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    node.is_some_and(|name| !name.is_empty())
+    phase(pod) == "Failed"
 }
 
 /// Scheduled pods first, then older ones.
@@ -383,7 +371,7 @@ fn sort(pods: &mut [&Arc<Pod>]) {
     pods.sort_by_cached_key(|pod| {
         let meta = &pod.metadata;
         let created = meta.creation_timestamp.as_ref().map(|at| at.0);
-        (!is_assigned(pod), created, meta.name.clone())
+        (node_name(pod).is_none(), created, meta.name.clone())
     });
 }
 

@@ -5,6 +5,8 @@ use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
 };
 
+use crate::object::{annotation, label};
+use crate::pod::node_name;
 use crate::workloads::pods::pod_from_template;
 
 /// Label with the revision of the template.
@@ -51,17 +53,14 @@ pub(super) fn with_tolerations(spec: &mut PodSpec) {
 
 /// The generation of the current template, if the annotation is set.
 fn template_generation(set: &DaemonSet) -> Option<i64> {
-    let annotations = set.metadata.annotations.as_ref()?;
-    annotations.get(TEMPLATE_GENERATION)?.parse().ok()
+    annotation(&set.metadata, TEMPLATE_GENERATION)?.parse().ok()
 }
 
 /// Whether a pod is of the current template.
 pub(super) fn is_current(pod: &Pod, set: &DaemonSet, hash: &str) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    let label = |key| labels.and_then(|labels| labels.get(key));
-    let same_generation = template_generation(set)
-        .is_some_and(|generation| label(GENERATION) == Some(&generation.to_string()));
-    same_generation || label(HASH).is_some_and(|it| it == hash)
+    let has = |key, value: &str| label(&pod.metadata, key) == Some(value);
+    let generation = template_generation(set);
+    generation.is_some_and(|it| has(GENERATION, &it.to_string())) || has(HASH, hash)
 }
 
 /// A pod of the set, without a target node.
@@ -105,7 +104,7 @@ pub(super) fn pinned(pod: &Pod, node: &str) -> Pod {
 /// The current or target node of a pod.
 pub(super) fn target(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
-    if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
+    if let Some(node) = node_name(pod) {
         return Some(node);
     }
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;

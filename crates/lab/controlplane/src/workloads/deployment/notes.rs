@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::wanted::Wanted;
+use crate::object::annotation;
 
 /// Revision of the template, counted from one.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -28,10 +28,6 @@ const NOT_INHERITED: [&str; 6] = [
 
 /// Maximum length of the revision history.
 const HISTORY_MAX: usize = 2000;
-
-fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    meta.annotations.as_ref()?.get(key).map(String::as_str)
-}
 
 /// The revision of a set; `None` if it is invalid.
 pub(super) fn revision(set: &ReplicaSet) -> Option<i64> {

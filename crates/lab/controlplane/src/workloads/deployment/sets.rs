@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::sizes::Size;
 use super::wanted::Wanted;
+use crate::object::{self, controller_reference};
 use crate::workloads::history;
-use crate::workloads::pods::controller_reference;
 
 const HASH: &str = "pod-template-hash";
 /// Maximum length of an object name.
@@ -104,7 +104,7 @@ pub(super) fn fresh(deployment: &Deployment, wanted: &Wanted) -> ReplicaSet {
     let meta = &deployment.metadata;
     ReplicaSet {
         metadata: ObjectMeta {
-            name: Some(name(meta.name.as_deref().unwrap_or_default(), &hash)),
+            name: Some(name(object::name(meta), &hash)),
             namespace: meta.namespace.clone(),
             labels: Some(labels),
             owner_references: Some(vec![controller_reference(deployment)]),

@@ -8,8 +8,9 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::sets::replicas;
+use super::sets::{replicas, size};
 use super::wanted::Wanted;
+use crate::object::name;
 use crate::workloads::pods::unless_zero;
 
 pub(super) const PROGRESSING: &str = "Progressing";
@@ -87,7 +88,7 @@ pub(super) fn count(
 ) -> DeploymentStatus {
     let all: Vec<&ReplicaSet> = old.iter().chain(new).collect();
     let sum = |of: fn(&ReplicaSet) -> i32| all.iter().map(|set| of(set)).sum::<i32>();
-    let available = sum(available_replicas);
+    let available = sum(|set| size(set).available);
     let before = deployment.status.clone().unwrap_or_default();
     let mut status = DeploymentStatus {
         observed_generation: deployment.metadata.generation,
@@ -100,23 +101,15 @@ pub(super) fn count(
         collision_count: before.collision_count,
         conditions: before.conditions.filter(|list| !list.is_empty()),
     };
-    let enough = available >= wanted.min_available();
-    let (value, reason, message) = if enough {
-        (
-            "True",
-            "MinimumReplicasAvailable",
-            "Deployment has minimum availability.",
-        )
+    let (value, reason, has) = if available >= wanted.min_available() {
+        ("True", "MinimumReplicasAvailable", "has")
     } else {
-        (
-            "False",
-            "MinimumReplicasUnavailable",
-            "Deployment does not have minimum availability.",
-        )
+        ("False", "MinimumReplicasUnavailable", "does not have")
     };
+    let message = format!("Deployment {has} minimum availability.");
     put(
         &mut status,
-        condition(AVAILABLE, value, reason, message.to_owned(), now),
+        condition(AVAILABLE, value, reason, message, now),
     );
     status
 }
@@ -138,8 +131,8 @@ pub(super) fn follow(
         remove(&mut status, PROGRESSING);
     } else if !settled {
         let subject = new.map_or_else(
-            || format!("Deployment {:?}", name(deployment.metadata.name.as_deref())),
-            |set| format!("ReplicaSet {:?}", name(set.metadata.name.as_deref())),
+            || format!("Deployment {:?}", name(&deployment.metadata)),
+            |set| format!("ReplicaSet {:?}", name(&set.metadata)),
         );
         if is_complete(deployment, wanted, &status) {
             let message = format!("{subject} has successfully progressed.");
@@ -266,19 +259,6 @@ fn actual_replicas(set: &ReplicaSet) -> i32 {
 }
 
 fn ready_replicas(set: &ReplicaSet) -> i32 {
-    let status = set.status.as_ref();
-    status
-        .and_then(|status| status.ready_replicas)
-        .unwrap_or_default()
-}
-
-fn available_replicas(set: &ReplicaSet) -> i32 {
-    let status = set.status.as_ref();
-    status
-        .and_then(|status| status.available_replicas)
-        .unwrap_or_default()
-}
-
-fn name(name: Option<&str>) -> &str {
-    name.unwrap_or_default()
+    let ready = set.status.as_ref().and_then(|it| it.ready_replicas);
+    ready.unwrap_or_default()
 }

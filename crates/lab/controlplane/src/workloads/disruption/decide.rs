@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use runtime::Error;
 
-use super::super::pods::{is_ready, number_of, portion};
+use super::super::pods::{is_ready, portion};
 
 /// How long a disrupted pod may take until its deletion. After that the eviction is considered
 /// failed, and the pod counts again (upstream's `DeletionTimeout`).
@@ -39,11 +39,6 @@ pub(super) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
     budget.spec.as_ref().is_some_and(|spec| {
         spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
     })
-}
-
-/// Number of existing pods.
-pub(super) fn number_of_pods(pods: &[Arc<Pod>]) -> i32 {
-    number_of(pods)
 }
 
 /// The requirements of a budget for this number of expected pods.

@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
-use runtime::{Cache, Error, Manager};
+use runtime::{Absent as _, Cache, Error, Kind, Manager};
 
-use super::super::pods::controller_of;
+use crate::object::{controller_of, namespace};
 
 /// The controllers with a scale.
 pub(super) struct Scales {
@@ -66,8 +66,8 @@ impl Scales {
             if known.contains_key(&controller.uid) {
                 continue;
             }
-            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            let scale = self.find(controller, namespace).await?.ok_or_else(|| {
+            let scale = self.find(controller, namespace(&pod.metadata)).await?;
+            let scale = scale.ok_or_else(|| {
                 Error::Invalid(format!("found no controllers for pod {:?}", pod.name_any()))
             })?;
             known.insert(controller.uid.clone(), scale);
@@ -84,55 +84,36 @@ impl Scales {
         controller: &OwnerReference,
         namespace: &str,
     ) -> Result<Option<Scale>, Error> {
-        let group = controller
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
+        let (group, _) = group_version(controller);
         match (group, controller.kind.as_str()) {
             ("apps", "ReplicaSet") => Ok(self.of_replica_set(controller, namespace)),
-            ("apps", "StatefulSet") => Ok(self.of_stateful_set(controller, namespace)),
-            ("", "ReplicationController") => {
-                Ok(self.of_replication_controller(controller, namespace))
+            ("apps", "StatefulSet") => {
+                Ok(cached(&self.stateful_sets, controller, namespace, |set| {
+                    set.spec.as_ref()?.replicas
+                }))
             }
+            ("", "ReplicationController") => Ok(cached(
+                &self.replication_controllers,
+                controller,
+                namespace,
+                |it| it.spec.as_ref()?.replicas,
+            )),
             _ => self.read_scale(controller, namespace).await,
         }
     }
 
     /// For a ReplicaSet of a Deployment the scale of the Deployment counts.
     fn of_replica_set(&self, controller: &OwnerReference, namespace: &str) -> Option<Scale> {
+        let scale = cached(&self.replica_sets, controller, namespace, |set| {
+            set.spec.as_ref()?.replicas
+        })?;
         let set = self.replica_sets.get(namespace, &controller.name)?;
-        if set.metadata.uid.as_ref() != Some(&controller.uid) {
-            return None;
+        match controller_of(&set.metadata).filter(|above| above.kind == "Deployment") {
+            None => Some(scale),
+            Some(above) => cached(&self.deployments, above, namespace, |it| {
+                it.spec.as_ref()?.replicas
+            }),
         }
-        let above = controller_of(&set.metadata).filter(|above| above.kind == "Deployment");
-        let Some(above) = above else {
-            let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
-            return Some((controller.uid.clone(), replicas.unwrap_or(1)));
-        };
-        let deployment = self.deployments.get(namespace, &above.name)?;
-        let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
-        (deployment.metadata.uid.as_ref() == Some(&above.uid))
-            .then(|| (above.uid.clone(), replicas.unwrap_or(1)))
-    }
-
-    fn of_stateful_set(&self, controller: &OwnerReference, namespace: &str) -> Option<Scale> {
-        let set = self.stateful_sets.get(namespace, &controller.name)?;
-        let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
-        (set.metadata.uid.as_ref() == Some(&controller.uid))
-            .then(|| (controller.uid.clone(), replicas.unwrap_or(1)))
-    }
-
-    fn of_replication_controller(
-        &self,
-        controller: &OwnerReference,
-        namespace: &str,
-    ) -> Option<Scale> {
-        let found = self
-            .replication_controllers
-            .get(namespace, &controller.name)?;
-        let replicas = found.spec.as_ref().and_then(|spec| spec.replicas);
-        (found.metadata.uid.as_ref() == Some(&controller.uid))
-            .then(|| (controller.uid.clone(), replicas.unwrap_or(1)))
     }
 
     /// Reads the `scale` subresource of a controller of any other kind.
@@ -141,10 +122,7 @@ impl Scales {
         controller: &OwnerReference,
         namespace: &str,
     ) -> Result<Option<Scale>, Error> {
-        let (group, version) = controller
-            .api_version
-            .split_once('/')
-            .unwrap_or(("", &controller.api_version));
+        let (group, version) = group_version(controller);
         let gvk = GroupVersionKind::gvk(group, version, &controller.kind);
         let operation = || format!("discover the kind {}", controller.kind);
         let (resource, can) = kube::discovery::pinned_kind(&self.client, &gvk)
@@ -165,13 +143,29 @@ impl Scales {
             Api::namespaced_with(self.client.clone(), namespace, &resource);
         let name = &controller.name;
         let operation = format!("get the scale of {} {namespace}/{name}", controller.kind);
-        let scale = match api.get_scale(name).await {
-            Ok(scale) => scale,
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(Error::api(operation)(error)),
+        let scale = api.get_scale(name).await.not_found_as_none();
+        let Some(scale) = scale.map_err(Error::api(operation))? else {
+            return Ok(None);
         };
         let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
         Ok((scale.metadata.uid.as_ref() == Some(&controller.uid))
             .then(|| (controller.uid.clone(), replicas)))
     }
+}
+
+/// The scale of a controller in a cache, if it is the one that is meant.
+fn cached<K: Kind>(
+    cache: &Cache<K>,
+    controller: &OwnerReference,
+    namespace: &str,
+    replicas: impl FnOnce(&K) -> Option<i32>,
+) -> Option<Scale> {
+    let found = cache.get(namespace, &controller.name)?;
+    (found.meta().uid.as_ref() == Some(&controller.uid))
+        .then(|| (controller.uid.clone(), replicas(&found).unwrap_or(1)))
+}
+
+fn group_version(controller: &OwnerReference) -> (&str, &str) {
+    let api_version = controller.api_version.as_str();
+    api_version.split_once('/').unwrap_or(("", api_version))
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 
 use super::super::pods::is_active;
@@ -28,7 +26,7 @@ pub(super) fn start(manager: &Manager, pods: &Cache<Pod>) {
         }
     });
     let controller = Stale {
-        client: manager.client(),
+        writer: Writer::namespaced(manager.client()).shown_by(pods),
         pods: pods.clone(),
     };
     manager.start(controller, &queue, WORKERS);
@@ -49,7 +47,7 @@ pub(super) fn stale_in(pod: &Pod, now: Timestamp) -> Option<Duration> {
 }
 
 struct Stale {
-    client: Client,
+    writer: Writer<Pod>,
     pods: Cache<Pod>,
 }
 
@@ -77,19 +75,8 @@ impl Reconcile for Stale {
                 "lastTransitionTime": Time(now),
             }] },
         });
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let written = pods
-            .patch_status(
-                &key.name,
-                &PatchParams::default(),
-                &Patch::Strategic(&patch),
-            )
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("update the status of pod {key}")))?;
-        if let Some(written) = written {
-            self.pods.saw(&written).await;
-        }
+        let written = self.writer.merge_status(key, &patch).await;
+        written.not_found_as_none()?;
         Ok(Next::Wait)
     }
 }

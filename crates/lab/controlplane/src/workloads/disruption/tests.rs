@@ -11,6 +11,7 @@ use serde_json::{Value, from_value, json};
 use super::decide::{self, Wanted};
 use super::memory::Memory;
 use super::stale::stale_in;
+use crate::workloads::pods::number_of;
 
 const NOW: &str = "2026-01-01T00:10:00Z";
 
@@ -78,7 +79,7 @@ fn allowed_disruptions_are_counted(
         json!({ "disruptedPods": disrupted }),
     );
     let wanted = Wanted {
-        expected: decide::number_of_pods(&pods),
+        expected: number_of(&pods),
         healthy,
     };
     let counted = decide::count(&budget, &pods, wanted, now());

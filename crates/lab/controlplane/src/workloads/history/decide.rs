@@ -41,15 +41,9 @@ pub(super) fn plan(revisions: &[Arc<ControllerRevision>], wanted: &PodTemplateSp
 
 /// The order of revisions: number, age, name.
 pub(super) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
-    revisions.sort_by(|a, b| {
-        let age = |revision: &ControllerRevision| {
-            let created = revision.metadata.creation_timestamp.as_ref();
-            created.map(|time| time.0)
-        };
-        a.revision
-            .cmp(&b.revision)
-            .then_with(|| age(a).cmp(&age(b)))
-            .then_with(|| a.metadata.name.cmp(&b.metadata.name))
+    revisions.sort_by_cached_key(|it| {
+        let created = it.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (it.revision, created, it.metadata.name.clone())
     });
 }
 

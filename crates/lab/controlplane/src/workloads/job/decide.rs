@@ -19,6 +19,7 @@ use super::inputs::{JobInputs, JobVerdict, many, phase};
 use super::pod::{self, Wanted};
 use super::policy::{Failure, judge};
 use super::status;
+use crate::object::{NewEvent, uid};
 
 /// Maximum number of recorded pods in a status.
 const MOST_NAMED: usize = 500;
@@ -45,6 +46,12 @@ pub(super) struct Plan {
     pub(super) wait: Option<Duration>,
 }
 
+impl Plan {
+    fn at_once(act: PodAction) -> Self {
+        Self { act, wait: None }
+    }
+}
+
 /// Outcome of the action.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
@@ -52,13 +59,6 @@ pub(super) struct Outcome {
     pub(super) removed: HashSet<String>,
     /// Number of created pods.
     pub(super) created: i32,
-}
-
-/// An event to emit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JobEvent {
-    pub(super) reason: &'static str,
-    pub(super) message: &'static str,
 }
 
 /// Status changes to write.
@@ -72,23 +72,17 @@ pub(super) struct Report {
     pub(super) verdict: Option<JobVerdict>,
     /// Whether there are more pods to release in a later reconcile.
     pub(super) more: bool,
-    pub(super) new_event: Option<JobEvent>,
+    pub(super) new_event: Option<NewEvent>,
 }
 
 /// Decides the action on pods.
 pub(super) fn plan(inputs: &JobInputs<'_>) -> Plan {
     let deadline = inputs.until_deadline().filter(|_| inputs.verdict.is_none());
     if inputs.verdict.is_some() {
-        return Plan {
-            act: PodAction::End(inputs.active.clone()),
-            wait: None,
-        };
+        return Plan::at_once(PodAction::End(inputs.active.clone()));
     }
     if inputs.job.metadata.deletion_timestamp.is_some() {
-        return Plan {
-            act: PodAction::Leave,
-            wait: None,
-        };
+        return Plan::at_once(PodAction::Leave);
     }
     let Plan { act, wait } = manage(inputs);
     Plan {
@@ -98,10 +92,9 @@ pub(super) fn plan(inputs: &JobInputs<'_>) -> Plan {
 }
 
 fn manage(inputs: &JobInputs<'_>) -> Plan {
-    let at_once = |act| Plan { act, wait: None };
     let active = many(inputs.active.iter());
     if inputs.is_suspended() {
-        return at_once(match active {
+        return Plan::at_once(match active {
             0 => PodAction::Nothing,
             _ => PodAction::Drop(inputs.active.clone()),
         });
@@ -116,7 +109,7 @@ fn manage(inputs: &JobInputs<'_>) -> Plan {
     let mut surplus = surplus(inputs, usize::try_from(active - wanted).unwrap_or(0));
     surplus.truncate(BURST);
     if !surplus.is_empty() {
-        return at_once(PodAction::Drop(surplus));
+        return Plan::at_once(PodAction::Drop(surplus));
     }
     let leaving = if inputs.replaces_only_failed() {
         inputs.terminating
@@ -125,7 +118,7 @@ fn manage(inputs: &JobInputs<'_>) -> Plan {
     };
     let missing = usize::try_from(wanted - leaving - active).unwrap_or(0);
     if missing == 0 {
-        return at_once(PodAction::Nothing);
+        return Plan::at_once(PodAction::Nothing);
     }
     let own_limits = inputs.failed.is_some();
     let wait = inputs.backoff.remaining(inputs.now);
@@ -140,10 +133,7 @@ fn manage(inputs: &JobInputs<'_>) -> Plan {
 
 fn create(inputs: &JobInputs<'_>, missing: usize) -> Plan {
     let Some(completions) = inputs.indexed() else {
-        return Plan {
-            act: PodAction::Create(vec![Wanted::default(); missing]),
-            wait: None,
-        };
+        return Plan::at_once(PodAction::Create(vec![Wanted::default(); missing]));
     };
     let pending = pending(inputs, completions, missing);
     if inputs.failed.is_none() {
@@ -151,10 +141,7 @@ fn create(inputs: &JobInputs<'_>, missing: usize) -> Plan {
             index: Some(index),
             failures: None,
         });
-        return Plan {
-            act: PodAction::Create(wanted.collect()),
-            wait: None,
-        };
+        return Plan::at_once(PodAction::Create(wanted.collect()));
     }
     let mut waits = Vec::new();
     let mut wanted = Vec::new();
@@ -226,11 +213,7 @@ pub(super) fn report(inputs: &JobInputs<'_>, plan: &Plan, outcome: &Outcome) -> 
     let removed: Vec<_> = inputs
         .active
         .iter()
-        .filter(|pod| {
-            outcome
-                .removed
-                .contains(pod.metadata.uid.as_deref().unwrap_or_default())
-        })
+        .filter(|pod| outcome.removed.contains(uid(&pod.metadata)))
         .collect();
     let active = many(inputs.active.iter()) - many(removed.iter()) + outcome.created;
     status.active = Some(active).filter(|active| *active != 0);
@@ -284,25 +267,18 @@ pub(super) fn report(inputs: &JobInputs<'_>, plan: &Plan, outcome: &Outcome) -> 
 }
 
 /// Sets the `Suspended` condition; returns an event if it changed.
-fn suspend(inputs: &JobInputs<'_>, status: &mut JobStatus) -> Option<JobEvent> {
-    let (holds, why, new_event) = if inputs.is_suspended() {
-        let new_event = JobEvent {
-            reason: "Suspended",
-            message: "Job suspended",
-        };
-        (true, ("JobSuspended", "Job suspended"), new_event)
+fn suspend(inputs: &JobInputs<'_>, status: &mut JobStatus) -> Option<NewEvent> {
+    let holds = inputs.is_suspended();
+    let (reason, event, message) = if holds {
+        ("JobSuspended", "Suspended", "Job suspended")
     } else {
-        let new_event = JobEvent {
-            reason: "Resumed",
-            message: "Job resumed",
-        };
-        (false, ("JobResumed", "Job resumed"), new_event)
+        ("JobResumed", "Resumed", "Job resumed")
     };
-    if !status::set_condition(status, ("Suspended", holds), why, inputs.now) {
+    if !status::set_condition(status, ("Suspended", holds), (reason, message), inputs.now) {
         return None;
     }
     status.start_time = (!holds).then(|| status::time(inputs.now));
-    Some(new_event)
+    Some(NewEvent::normal(event, message))
 }
 
 /// Records terminated pods, and those that end with the Job; returns the pods to release, and
@@ -324,7 +300,7 @@ fn name_ended(
     for pod in pods {
         let has_failed = inputs.has_failed(pod);
         let has_succeeded = phase(pod) == "Succeeded";
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let uid = uid(&pod.metadata);
         let carries = pod::index(pod)
             .and_then(|index| inputs.carriers.get(&index))
             .is_some_and(|carrier| carrier.metadata.uid == pod.metadata.uid);

@@ -14,6 +14,7 @@ use super::indexes::Indexes;
 use super::pod;
 use super::policy::{Failure, judge, succeeded_early};
 use super::status;
+pub(super) use crate::pod::phase;
 
 /// How a Job ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -344,13 +345,6 @@ impl<'a> JobInputs<'a> {
                 && (self.indexed().is_none() || self.valid_index(pod).is_some())
         })
     }
-}
-
-pub(super) fn phase(pod: &Pod) -> &str {
-    let status = pod.status.as_ref();
-    status
-        .and_then(|status| status.phase.as_deref())
-        .unwrap_or("Pending")
 }
 
 /// The count as i32, as in the API.

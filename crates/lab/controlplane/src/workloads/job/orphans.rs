@@ -4,14 +4,12 @@ use std::fmt;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Absent as _, Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 
-use super::super::pods::controller_of;
 use super::pod::{FINALIZER, is_tracked};
 use super::{is_finished, is_managed_elsewhere};
+use crate::object::{controller_of, namespace};
 
 const WORKERS: usize = 2;
 
@@ -35,7 +33,7 @@ impl fmt::Display for OrphanKey {
 
 /// Removes the finalizer of such pods.
 pub(super) struct Orphans {
-    client: Client,
+    writer: Writer<Pod>,
     jobs: Cache<Job>,
     pods: Cache<Pod>,
 }
@@ -43,7 +41,8 @@ pub(super) struct Orphans {
 impl Orphans {
     pub(super) fn new(manager: &Manager) -> Self {
         Self {
-            client: manager.client(),
+            // Not shown by the cache: a released pod may be deleted at once.
+            writer: Writer::namespaced(manager.client()),
             jobs: manager.cache(),
             pods: manager.cache(),
         }
@@ -57,27 +56,18 @@ impl Orphans {
 
 /// Starts the controller; the caches have been synced.
 pub(super) fn start(manager: &Manager, orphans: Orphans) {
-    let queue = Queue::<OrphanKey>::new();
-    let (found, known) = (queue.clone(), orphans.jobs.clone());
-    orphans.pods.on_change(move |change| {
-        let lost = change
-            .new
-            .as_ref()
-            .filter(|pod| is_tracked(pod) && is_forgotten(&known, pod));
-        if let Some(pod) = lost {
-            found.add(OrphanKey::Pod(Key::of(&pod.metadata)));
-        }
+    let queue = Queue::new();
+    let jobs = orphans.jobs.clone();
+    queue.enqueue_mapped(&orphans.pods, move |change| {
+        let pod = change.new.as_ref()?;
+        let lost = is_tracked(pod) && is_forgotten(&jobs, pod);
+        lost.then(|| OrphanKey::Pod(Key::of(&pod.metadata)))
     });
-    let found = queue.clone();
-    orphans.jobs.on_change(move |change| {
-        let over = change
-            .new
-            .as_ref()
-            .is_none_or(|job| is_finished(job.status.as_ref()));
-        let uid = change.object().and_then(|job| job.metadata.uid.clone());
-        if let Some(uid) = uid.filter(|_| over) {
-            found.add(OrphanKey::Job(uid));
-        }
+    queue.enqueue_mapped(&orphans.jobs, |change| {
+        let new = change.new.as_ref();
+        let over = new.is_none_or(|job| is_finished(job.status.as_ref()));
+        let uid = change.object()?.metadata.uid.clone()?;
+        over.then_some(OrphanKey::Job(uid))
     });
     manager.start(orphans, &queue, WORKERS);
 }
@@ -93,7 +83,7 @@ impl Reconcile<OrphanKey> for Orphans {
             OrphanKey::Job(uid) => self.pods.controlled_by(uid),
         };
         for pod in pods.iter().filter(|pod| self.is_forgotten(pod)) {
-            release(&self.client, &self.pods, pod).await?;
+            release(&self.writer, &self.pods, pod).await?;
         }
         Ok(Next::Wait)
     }
@@ -108,15 +98,21 @@ fn is_forgotten(jobs: &Cache<Job>, pod: &Pod) -> bool {
     if controller.kind != "Job" || controller.api_version != "batch/v1" {
         return false;
     }
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let job = jobs
-        .get(namespace, &controller.name)
+        .get(namespace(&pod.metadata), &controller.name)
         .filter(|job| job.metadata.uid.as_ref() == Some(&controller.uid));
     job.is_none_or(|job| !is_managed_elsewhere(&job) && is_finished(job.status.as_ref()))
 }
 
 /// Removes the finalizer of a pod, if it has it. The cache has the change when this returns.
-pub(super) async fn release(client: &Client, cache: &Cache<Pod>, pod: &Pod) -> Result<(), Error> {
+///
+/// By a patch of the list and not [`Writer::set_finalizer`]: the pod may have changed since it was read,
+/// which must not keep a terminated pod.
+pub(super) async fn release(
+    writer: &Writer<Pod>,
+    cache: &Cache<Pod>,
+    pod: &Pod,
+) -> Result<(), Error> {
     if !is_tracked(pod) {
         return Ok(());
     }
@@ -125,15 +121,8 @@ pub(super) async fn release(client: &Client, cache: &Cache<Pod>, pod: &Pod) -> R
         "uid": pod.metadata.uid,
         "$deleteFromPrimitiveList/finalizers": [FINALIZER],
     } });
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
-    pods.patch(
-        &key.name,
-        &PatchParams::default(),
-        &Patch::Strategic(&patch),
-    )
-    .await
-    .not_found_as_none()
-    .map_err(Error::api(format!("release pod {key}")))?;
+    let released = writer.strategic_merge(&key, &patch).await;
+    released.not_found_as_none()?;
     cache
         .shows(&key, |now| {
             now.is_none_or(|now| now.metadata.uid != pod.metadata.uid || !is_tracked(now))

@@ -8,6 +8,7 @@ use machinery::meta::MAX_GENERATED_NAME_BASE;
 
 use super::super::pods::pod_from_template;
 use super::policy::{Failure, judge};
+use crate::object;
 
 /// Keeps a terminated pod until it has been counted.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -38,7 +39,7 @@ pub(super) fn all_failures_before(pod: &Pod) -> i32 {
 }
 
 fn number(pod: &Pod, annotation: &str) -> Option<i32> {
-    let text = pod.metadata.annotations.as_ref()?.get(annotation)?;
+    let text = object::annotation(&pod.metadata, annotation)?;
     text.parse().ok().filter(|number| *number >= 0)
 }
 
@@ -54,10 +55,8 @@ pub(super) struct Wanted {
 impl Wanted {
     /// The replacement pod of an index.
     pub(super) fn instead(job: &Job, index: i32, failed: Option<&Pod>) -> Self {
-        let policy = job
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.pod_failure_policy.as_ref());
+        let spec = job.spec.as_ref();
+        let policy = spec.and_then(|spec| spec.pod_failure_policy.as_ref());
         let failures = failed.map_or((0, 0), |pod| {
             let counted = failures_before(pod);
             let ignored = number(pod, IGNORED_FAILURES).unwrap_or(0);
@@ -83,7 +82,7 @@ pub(super) fn render(job: &Job, template: &PodTemplateSpec, wanted: &Wanted) -> 
     let Some(index) = wanted.index else {
         return pod;
     };
-    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let name = object::name(&job.metadata);
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(INDEX.to_owned(), index.to_string());
     if let Some((counted, ignored)) = wanted.failures {
@@ -99,7 +98,7 @@ pub(super) fn render(job: &Job, template: &PodTemplateSpec, wanted: &Wanted) -> 
     spec.hostname = Some(format!("{name}-{index}"));
     let first = spec.init_containers.iter_mut().flatten();
     for container in first.chain(&mut spec.containers) {
-        tell_index(container);
+        add_index_variable(container);
     }
     pod
 }
@@ -112,7 +111,7 @@ fn prefix(job: &str, index: i32) -> String {
     format!("{}{suffix}", &job[..job.len().min(room)])
 }
 
-fn tell_index(container: &mut Container) {
+fn add_index_variable(container: &mut Container) {
     let environment = container.env.get_or_insert_default();
     if environment.iter().any(|one| one.name == INDEX_VARIABLE) {
         return;

@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::{
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::indexes::Indexes;
+use crate::object::{name, namespace};
 
 /// Meaning of a failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +44,7 @@ pub(super) fn judge(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Failure {
 
 /// What matches a rule, with upstream's message.
 fn matching(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
-    let meta = &pod.metadata;
-    let name = format!(
-        "{}/{}",
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default()
-    );
+    let name = format!("{}/{}", namespace(&pod.metadata), name(&pod.metadata));
     let status = pod.status.as_ref()?;
     if let Some(codes) = &rule.on_exit_codes {
         let containers = status.container_statuses.iter().flatten();

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use runtime::{Absent, Cache, Change, Error, Key};
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::Client;
+use runtime::{Absent as _, Cache, Change, Error, Index, Key, Manager, Writer};
+use serde_json::json;
 
+use super::Namespaced;
 use super::selector::{Selector, matches, selector};
-use super::{Namespaced, controller_reference};
+use crate::object::{controller_of, controller_reference, is_leaving, namespace, uid};
 
 /// The action on an object that may belong to an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,65 +25,122 @@ pub(super) enum Claim {
     Leave,
 }
 
-/// The controller of an object.
-pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    let owners = meta.owner_references.as_deref()?;
-    owners.iter().find(|owner| owner.controller == Some(true))
-}
-
-/// Whether `owner` controls an object.
-pub(crate) fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
-    controller_of(meta).is_some_and(|controller| Some(&controller.uid) == owner.uid.as_ref())
-}
-
-/// The index key of objects without a controller: their namespace.
-pub(crate) fn orphaned_in(meta: &ObjectMeta) -> Vec<String> {
-    match controller_of(meta) {
-        Some(_) => Vec::new(),
-        None => meta.namespace.clone().into_iter().collect(),
-    }
-}
-
 /// Decides about one object. An owner in deletion keeps its objects and adopts none.
 pub(super) fn decide(owner: &ObjectMeta, object: &ObjectMeta, wanted: bool) -> Claim {
-    let going = owner.deletion_timestamp.is_some();
+    let going = is_leaving(owner);
     match controller_of(object) {
         Some(controller) if Some(&controller.uid) != owner.uid.as_ref() => Claim::Leave,
         Some(_) if wanted => Claim::Keep,
         Some(_) if going => Claim::Leave,
         Some(_) => Claim::Release,
-        None if going || !wanted || object.deletion_timestamp.is_some() => Claim::Leave,
+        None if going || !wanted || is_leaving(object) => Claim::Leave,
         None => Claim::Adopt,
     }
 }
 
-/// Adopts and releases objects by the owner's selector; returns the owner's objects. The cache has
-/// the changes.
-pub(crate) async fn claim<O: Namespaced, K: Namespaced>(
-    client: &Client,
-    cache: &Cache<K>,
-    owner: &O,
-    selector: &Selector,
-    objects: Vec<Arc<K>>,
-) -> Result<Vec<Arc<K>>, Error> {
-    let mut mine = Vec::with_capacity(objects.len());
-    let mut may_adopt = false;
-    for object in objects {
-        let wanted = matches(selector, object.meta());
-        match decide(owner.meta(), object.meta(), wanted) {
-            Claim::Keep => mine.push(object),
-            Claim::Leave => {}
-            Claim::Release => release(client, cache, owner, &*object).await?,
-            Claim::Adopt => {
-                if !may_adopt {
-                    check_alive(client, owner).await?;
-                    may_adopt = true;
-                }
-                mine.extend(adopt(client, cache, owner, &*object).await?);
-            }
+/// The objects of one kind that controllers own: lookup, adoption and release. The cache has every
+/// change before an operation returns.
+#[derive(Clone)]
+pub(crate) struct Claims<K> {
+    client: Client,
+    pub(crate) cache: Cache<K>,
+    pub(crate) writer: Writer<K>,
+    orphans: Index<K>,
+    finalizer: Option<&'static str>,
+}
+
+impl<K: Namespaced> Claims<K> {
+    pub(crate) fn new(manager: &Manager) -> Self {
+        let cache = manager.cache::<K>();
+        let orphans = cache.index(|object| match controller_of(object.meta()) {
+            Some(_) => Vec::new(),
+            None => object.meta().namespace.clone().into_iter().collect(),
+        });
+        Self {
+            client: manager.client(),
+            writer: Writer::namespaced(manager.client()).shown_by(&cache),
+            orphans,
+            cache,
+            finalizer: None,
         }
     }
-    Ok(mine)
+
+    /// Adopted objects get this finalizer, like created ones.
+    pub(crate) fn with_finalizer(self, finalizer: &'static str) -> Self {
+        Self {
+            finalizer: Some(finalizer),
+            ..self
+        }
+    }
+
+    /// The objects of an owner, and those in its namespace without a controller.
+    pub(crate) fn around(&self, owner: &ObjectMeta) -> Vec<Arc<K>> {
+        let mut objects = self.cache.controlled_by(uid(owner));
+        objects.extend(self.orphans.find(namespace(owner)));
+        objects
+    }
+
+    /// The objects of an owner that its selector matches.
+    pub(crate) fn owned(&self, owner: &ObjectMeta, selector: &Selector) -> Vec<Arc<K>> {
+        let mut objects = self.cache.controlled_by(uid(owner));
+        objects.retain(|object| matches(selector, object.meta()));
+        objects
+    }
+
+    /// Adopts matching objects without a controller and releases those that no longer match; returns
+    /// the owner's objects.
+    pub(crate) async fn claim<O: Namespaced>(
+        &self,
+        owner: &O,
+        selector: &Selector,
+        objects: Vec<Arc<K>>,
+    ) -> Result<Vec<Arc<K>>, Error> {
+        let mut mine = Vec::with_capacity(objects.len());
+        let mut may_adopt = false;
+        for object in objects {
+            let wanted = matches(selector, object.meta());
+            match decide(owner.meta(), object.meta(), wanted) {
+                Claim::Keep => mine.push(object),
+                Claim::Leave => {}
+                Claim::Release => self.release(owner, &*object).await?,
+                Claim::Adopt => {
+                    if !may_adopt {
+                        check_alive(&self.client, owner).await?;
+                        may_adopt = true;
+                    }
+                    mine.extend(self.adopt(owner, &*object).await?.map(Arc::new));
+                }
+            }
+        }
+        Ok(mine)
+    }
+
+    /// The object with its new owner, unless it is gone.
+    async fn adopt<O: Namespaced>(&self, owner: &O, object: &K) -> Result<Option<K>, Error> {
+        let mut patch = json!({ "metadata": {
+            "uid": object.meta().uid,
+            "ownerReferences": [controller_reference(owner)],
+        } });
+        if let Some(finalizer) = self.finalizer {
+            patch["metadata"]["finalizers"] = json!([finalizer]);
+        }
+        let key = Key::of(object.meta());
+        let adopted = self.writer.strategic_merge(&key, &patch).await;
+        adopted.not_found_as_none()
+    }
+
+    async fn release<O: Namespaced>(&self, owner: &O, object: &K) -> Result<(), Error> {
+        let patch = json!({ "metadata": {
+            "uid": object.meta().uid,
+            "ownerReferences": [{ "$patch": "delete", "uid": owner.meta().uid }],
+        } });
+        let key = Key::of(object.meta());
+        match self.writer.strategic_merge(&key, &patch).await {
+            // Invalid: it has no owner any more, or it is another object of that name.
+            Err(error) if matches!(error.code(), Some(404 | 422)) => Ok(()),
+            released => released.map(drop),
+        }
+    }
 }
 
 /// Verifies with the API server that the owner still exists and is not being deleted: an object
@@ -91,79 +148,18 @@ pub(crate) async fn claim<O: Namespaced, K: Namespaced>(
 async fn check_alive<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Error> {
     let key = Key::of(owner.meta());
     let kind = O::kind(&());
-    let api: Api<O> = Api::namespaced(client.clone(), &key.namespace);
-    let live = api
-        .get(&key.name)
-        .await
-        .map_err(Error::api(format!("get {kind} {key}")))?;
-    if live.meta().uid != owner.meta().uid {
+    let live = Writer::<O>::namespaced(client.clone()).get(&key).await?;
+    let found = live.as_ref().map_or("none", |live| uid(live.meta()));
+    if found != uid(owner.meta()) {
         return Err(Error::Invalid(format!(
-            "original {kind} {key} is gone: got uid {}, wanted {}",
-            live.meta().uid.as_deref().unwrap_or_default(),
-            owner.meta().uid.as_deref().unwrap_or_default(),
+            "original {kind} {key} is gone: got uid {found}, wanted {}",
+            uid(owner.meta()),
         )));
     }
-    if live.meta().deletion_timestamp.is_some() {
+    if live.is_some_and(|live| is_leaving(live.meta())) {
         return Err(Error::Invalid(format!("{kind} {key} is being deleted")));
     }
     Ok(())
-}
-
-/// The object with its new owner, unless it is gone.
-async fn adopt<O: Namespaced, K: Namespaced>(
-    client: &Client,
-    cache: &Cache<K>,
-    owner: &O,
-    object: &K,
-) -> Result<Option<Arc<K>>, Error> {
-    let reference = controller_reference(owner);
-    let patched = patch(client, object, "adopt", json!([reference])).await?;
-    let Some(adopted) = patched else {
-        return Ok(None);
-    };
-    cache.saw(&adopted).await;
-    Ok(Some(Arc::new(adopted)))
-}
-
-async fn release<O: Namespaced, K: Namespaced>(
-    client: &Client,
-    cache: &Cache<K>,
-    owner: &O,
-    object: &K,
-) -> Result<(), Error> {
-    let gone = json!([{ "$patch": "delete", "uid": owner.meta().uid }]);
-    match patch(client, object, "release", gone).await {
-        Ok(Some(released)) => {
-            cache.saw(&released).await;
-            Ok(())
-        }
-        // Invalid: it has no owner any more, or it is another object of that name.
-        Ok(None) => Ok(()),
-        Err(error) if error.code() == Some(422) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Patches the owner references with a precondition on the UID; `None` if the object is gone.
-async fn patch<K: Namespaced>(
-    client: &Client,
-    object: &K,
-    verb: &str,
-    owners: Value,
-) -> Result<Option<K>, Error> {
-    let key = Key::of(object.meta());
-    let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
-    let change = json!({
-        "metadata": { "uid": object.meta().uid, "ownerReferences": owners }
-    });
-    api.patch(
-        &key.name,
-        &PatchParams::default(),
-        &Patch::Strategic(change),
-    )
-    .await
-    .not_found_as_none()
-    .map_err(Error::api(format!("{verb} {} {key}", K::kind(&()))))
 }
 
 /// The owners of a kind to enqueue for a change: the previous and current controller and, if the
@@ -180,10 +176,7 @@ pub(crate) fn concerned<O: Namespaced, K: Namespaced>(
         let Some(controller) = controller_of(meta).filter(|owner| owner.kind == kind) else {
             continue;
         };
-        let key = Key::new(
-            meta.namespace.as_deref().unwrap_or_default(),
-            &controller.name,
-        );
+        let key = Key::new(namespace(meta), &controller.name);
         let known = owners.find(&key);
         if known.is_some_and(|owner| owner.meta().uid.as_ref() == Some(&controller.uid)) {
             keys.insert(key);
@@ -197,10 +190,10 @@ pub(crate) fn concerned<O: Namespaced, K: Namespaced>(
         .old
         .as_ref()
         .is_some_and(|old| old.meta().labels == meta.labels && controller_of(old.meta()).is_none());
-    if controller_of(meta).is_some() || meta.deletion_timestamp.is_some() || as_before {
+    if controller_of(meta).is_some() || is_leaving(meta) || as_before {
         return keys;
     }
-    for owner in owners.in_namespace(meta.namespace.as_deref().unwrap_or_default()) {
+    for owner in owners.in_namespace(namespace(meta)) {
         let read = selector_of(&owner).and_then(|written| selector(written).ok());
         if read.is_some_and(|read| !read.is_empty() && matches(&read, meta)) {
             keys.insert(Key::of(owner.meta()));

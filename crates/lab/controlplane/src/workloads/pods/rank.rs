@@ -7,7 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::state::{is_active, is_ready, phase, ready_since};
+use crate::object::annotation;
+use crate::pod::{is_active, is_ready, node_name, phase, ready_since};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -52,9 +53,7 @@ pub(crate) fn first_to_go(
 }
 
 fn node(pod: &Pod) -> &str {
-    let spec = pod.spec.as_ref();
-    spec.and_then(|spec| spec.node_name.as_deref())
-        .unwrap_or_default()
+    node_name(pod).unwrap_or_default()
 }
 
 fn phase_order(pod: &Pod) -> u8 {
@@ -66,9 +65,7 @@ fn phase_order(pod: &Pod) -> u8 {
 }
 
 fn deletion_cost(pod: &Pod) -> i32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(DELETION_COST))
+    annotation(&pod.metadata, DELETION_COST)
         // As upstream, which accepts neither a plus sign nor leading zeros.
         .filter(|cost| !cost.starts_with('+') && (!cost.starts_with('0') || cost.len() == 1))
         .and_then(|cost| cost.parse().ok())

@@ -15,7 +15,7 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The next step for the pods of a set.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ReplicaSetStep {
     /// The number is right.
     Nothing,
     /// Create this many.
@@ -51,17 +51,17 @@ pub(super) fn step(
     active: Vec<Arc<Pod>>,
     related: impl FnOnce() -> Vec<Arc<Pod>>,
     now: Timestamp,
-) -> Step {
+) -> ReplicaSetStep {
     let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
     let desired = usize::try_from(replicas.unwrap_or(1)).unwrap_or_default();
     let missing = desired.saturating_sub(active.len());
     let surplus = active.len().saturating_sub(desired);
     if missing > 0 {
-        Step::Create(missing.min(BURST))
+        ReplicaSetStep::Create(missing.min(BURST))
     } else if surplus > 0 {
-        Step::Delete(first_to_go(active, &related(), surplus.min(BURST), now))
+        ReplicaSetStep::Delete(first_to_go(active, &related(), surplus.min(BURST), now))
     } else {
-        Step::Nothing
+        ReplicaSetStep::Nothing
     }
 }
 

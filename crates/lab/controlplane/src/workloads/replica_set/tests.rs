@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::decide::{Failure, Step, status, step};
+use super::decide::{Failure, ReplicaSetStep, status, step};
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -108,9 +108,9 @@ fn pods_are_created_or_deleted_up_to_the_burst(
 ) {
     let set = set(desired, &json!({ "replicas": 0 }));
     let (created, deleted) = match step(&set, pods(there), Vec::new, now()) {
-        Step::Nothing => (0, 0),
-        Step::Create(count) => (count, 0),
-        Step::Delete(pods) => (0, pods.len()),
+        ReplicaSetStep::Nothing => (0, 0),
+        ReplicaSetStep::Create(count) => (count, 0),
+        ReplicaSetStep::Delete(pods) => (0, pods.len()),
     };
     assert_eq!((created, deleted), (create, delete));
 }
@@ -123,9 +123,9 @@ proptest! {
         let mut count = there;
         for _ in 0..4 {
             match step(&set, pods(count), Vec::new, now()) {
-                Step::Nothing => break,
-                Step::Create(more) => count += more,
-                Step::Delete(less) => count -= less.len(),
+                ReplicaSetStep::Nothing => break,
+                ReplicaSetStep::Create(more) => count += more,
+                ReplicaSetStep::Delete(less) => count -= less.len(),
             }
         }
         prop_assert_eq!(count, desired);

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
 
-use super::super::pods::{is_available, is_ready, portion};
+use super::super::pods::{is_available, is_ready, is_terminal, portion};
 use super::{identity, retention};
+use crate::pod::phase;
 
 /// A template with the name of its revision.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub(super) struct StatefulSetInputs<'a> {
 
 /// A single step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum StatefulSetStep {
     /// Create the missing claims of an ordinal, then the pod.
     Create(i32, Box<Pod>),
     /// Create the missing claims of an ordinal.
@@ -58,7 +59,7 @@ pub(super) enum Step {
 #[derive(Debug, PartialEq)]
 pub(super) struct Decision {
     /// In this order; with `together`, concurrently.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<StatefulSetStep>,
     pub(super) together: bool,
     pub(super) status: StatefulSetStatus,
 }
@@ -81,35 +82,32 @@ impl Slot {
 
 /// Decides the next steps.
 pub(super) fn decide(inputs: &StatefulSetInputs<'_>) -> Decision {
-    let mut status = inputs.status();
-    let mut steps = Vec::new();
+    let mut decision = Decision {
+        steps: Vec::new(),
+        together: false,
+        status: inputs.status(),
+    };
     if inputs.set.metadata.deletion_timestamp.is_none() {
+        let Decision { steps, status, .. } = &mut decision;
         let (slots, condemned) = inputs.arrange();
         let monotonic = inputs.spec.pod_management_policy.as_deref() != Some("Parallel");
-        let settled = inputs.fill(&slots, monotonic, &mut steps)
-            && inputs.shrink(&slots, &condemned, monotonic, &mut steps);
+        let settled = inputs.fill(&slots, monotonic, steps)
+            && inputs.shrink(&slots, &condemned, monotonic, steps);
         if settled && inputs.is_rolling() {
             for pod in inputs.outdated(&slots) {
                 if identity::revision(&pod) == inputs.current.name {
                     status.current_replicas = status.current_replicas.map(|count| count - 1);
                 }
-                let step = Step::Delete(pod);
+                let step = StatefulSetStep::Delete(pod);
                 if !steps.contains(&step) {
                     steps.push(step);
                 }
             }
         }
-        return Decision {
-            steps,
-            together: !monotonic,
-            status: inputs.completed(status),
-        };
+        decision.together = !monotonic;
     }
-    Decision {
-        steps,
-        together: false,
-        status: inputs.completed(status),
-    }
+    decision.status = inputs.completed(decision.status);
+    decision
 }
 
 impl StatefulSetInputs<'_> {
@@ -166,10 +164,8 @@ impl StatefulSetInputs<'_> {
         let kept = match rolling {
             Some(rolling) => rolling.partition.unwrap_or(0),
             None if self.is_rolling() => {
-                let status = self.set.status.as_ref();
-                status
-                    .and_then(|status| status.current_replicas)
-                    .unwrap_or(0)
+                let current = self.set.status.as_ref().and_then(|it| it.current_replicas);
+                current.unwrap_or(0)
             }
             None => 0,
         };
@@ -187,7 +183,7 @@ impl StatefulSetInputs<'_> {
     }
 
     /// Creates missing pods; returns whether further steps may follow.
-    fn fill(&self, slots: &[Slot], monotonic: bool, steps: &mut Vec<Step>) -> bool {
+    fn fill(&self, slots: &[Slot], monotonic: bool, steps: &mut Vec<StatefulSetStep>) -> bool {
         for slot in slots {
             let pod = match slot {
                 Slot::Empty(pod) => {
@@ -199,9 +195,9 @@ impl StatefulSetInputs<'_> {
                 }
                 Slot::Pod(pod) => pod,
             };
-            if has_ended(pod) {
+            if is_terminal(pod) {
                 if !is_leaving(pod) {
-                    steps.push(Step::Delete(Arc::clone(pod)));
+                    steps.push(StatefulSetStep::Delete(Arc::clone(pod)));
                 }
                 if monotonic {
                     return false;
@@ -217,38 +213,38 @@ impl StatefulSetInputs<'_> {
             }
             self.own_claims(pod, steps);
             let repaired = identity::repaired(self.set, pod);
-            steps.extend(repaired.map(|pod| Step::Repair(Box::new(pod))));
+            steps.extend(repaired.map(|pod| StatefulSetStep::Repair(Box::new(pod))));
         }
         true
     }
 
-    fn create(&self, pod: &Pod, steps: &mut Vec<Step>) {
+    fn create(&self, pod: &Pod, steps: &mut Vec<StatefulSetStep>) {
         let Some(ordinal) = identity::ordinal(pod) else {
             return;
         };
         let mut claims =
             identity::claim_names(self.set, ordinal).filter_map(|name| (self.claim)(&name));
         let step = if claims.any(|claim| retention::is_stale(&claim, self.set, pod)) {
-            Step::Wait
+            StatefulSetStep::Wait
         } else {
-            Step::Create(ordinal, Box::new(pod.clone()))
+            StatefulSetStep::Create(ordinal, Box::new(pod.clone()))
         };
         steps.push(step);
     }
 
-    fn complete_claims(&self, pod: &Pod, steps: &mut Vec<Step>) {
+    fn complete_claims(&self, pod: &Pod, steps: &mut Vec<StatefulSetStep>) {
         let Some(ordinal) = identity::ordinal(pod) else {
             return;
         };
         let mut names = identity::claim_names(self.set, ordinal);
         if names.any(|name| (self.claim)(&name).is_none()) {
-            steps.push(Step::Claims(ordinal));
+            steps.push(StatefulSetStep::Claims(ordinal));
         }
         self.own_claims(pod, steps);
     }
 
     /// Sets the owners of a pod's claims by the retention policy.
-    fn own_claims(&self, pod: &Pod, steps: &mut Vec<Step>) {
+    fn own_claims(&self, pod: &Pod, steps: &mut Vec<StatefulSetStep>) {
         let Some(ordinal) = identity::ordinal(pod) else {
             return;
         };
@@ -260,7 +256,7 @@ impl StatefulSetInputs<'_> {
             let Some(owners) = owners else { continue };
             let mut claim = (*claim).clone();
             claim.metadata.owner_references = Some(owners).filter(|owners| !owners.is_empty());
-            let step = Step::Own(Box::new(claim));
+            let step = StatefulSetStep::Own(Box::new(claim));
             if !steps.contains(&step) {
                 steps.push(step);
             }
@@ -273,7 +269,7 @@ impl StatefulSetInputs<'_> {
         slots: &[Slot],
         condemned: &[Arc<Pod>],
         monotonic: bool,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<StatefulSetStep>,
     ) -> bool {
         for pod in condemned {
             self.own_claims(pod, steps);
@@ -298,7 +294,7 @@ impl StatefulSetInputs<'_> {
             if monotonic && waits && !is_first_down {
                 return false;
             }
-            steps.push(Step::Delete(Arc::clone(pod)));
+            steps.push(StatefulSetStep::Delete(Arc::clone(pod)));
             if monotonic {
                 return false;
             }
@@ -406,17 +402,6 @@ pub(super) fn differs(old: Option<&StatefulSetStatus>, new: &StatefulSetStatus) 
         || counts(new) != counts(old)
         || new.current_revision != old.current_revision
         || new.update_revision != old.update_revision
-}
-
-fn phase(pod: &Pod) -> &str {
-    let status = pod.status.as_ref();
-    status
-        .and_then(|status| status.phase.as_deref())
-        .unwrap_or("Pending")
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    matches!(phase(pod), "Failed" | "Succeeded")
 }
 
 fn is_leaving(pod: &Pod) -> bool {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::pods::pod_from_template;
+use crate::object::{label, name};
 
 /// Label with the revision of a pod.
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
@@ -31,16 +32,12 @@ pub(super) fn ordinal(pod: &Pod) -> Option<i32> {
 
 /// Whether the name of a pod matches the set's pattern.
 pub(super) fn is_member(set: &StatefulSet, pod: &Pod) -> bool {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    parse(name).is_some_and(|(parent, _)| Some(parent) == set.metadata.name.as_deref())
+    parse(name(&pod.metadata)).is_some_and(|(parent, _)| parent == name(&set.metadata))
 }
 
 /// The revision of a pod.
 pub(super) fn revision(pod: &Pod) -> &str {
-    let labels = pod.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(REVISION_LABEL))
-        .map_or("", String::as_str)
+    label(&pod.metadata, REVISION_LABEL).unwrap_or_default()
 }
 
 /// The pod of an ordinal, from the template of a revision.
@@ -51,15 +48,11 @@ pub(super) fn render_pod(
     ordinal: i32,
 ) -> Pod {
     let mut pod = pod_from_template(set, template);
-    let name = pod_name(set, ordinal);
-    pod.metadata.name = Some(name.clone());
+    pod.metadata.name = Some(pod_name(set, ordinal));
+    let service = set.spec.as_ref().and_then(|it| it.service_name.clone());
     let spec = pod.spec.get_or_insert_default();
-    spec.hostname = Some(name);
-    spec.subdomain = set
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.service_name.clone())
-        .filter(|service| !service.is_empty());
+    spec.hostname = Some(pod_name(set, ordinal));
+    spec.subdomain = service.filter(|service| !service.is_empty());
     let labels = pod.metadata.labels.get_or_insert_default();
     labels.insert(REVISION_LABEL.to_owned(), revision.to_owned());
     set_identity(&mut pod, ordinal);
@@ -71,8 +64,7 @@ pub(super) fn render_pod(
 pub(super) fn repaired(set: &StatefulSet, pod: &Pod) -> Option<Pod> {
     let ordinal = ordinal(pod)?;
     let mut repaired = pod.clone();
-    let labels = pod.metadata.labels.as_ref();
-    if labels.and_then(|labels| labels.get(POD_NAME_LABEL)) != pod.metadata.name.as_ref() {
+    if label(&pod.metadata, POD_NAME_LABEL) != pod.metadata.name.as_deref() {
         set_identity(&mut repaired, ordinal);
     }
     if !storage_matches(set, pod, ordinal) {
@@ -114,8 +106,7 @@ pub(super) fn claim_names(set: &StatefulSet, ordinal: i32) -> impl Iterator<Item
 
 /// The name of an ordinal's pod.
 pub(super) fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
-    let set = set.metadata.name.as_deref().unwrap_or_default();
-    format!("{set}-{ordinal}")
+    format!("{}-{ordinal}", name(&set.metadata))
 }
 
 fn claim_templates(set: &StatefulSet) -> impl Iterator<Item = &PersistentVolumeClaim> {
@@ -125,8 +116,7 @@ fn claim_templates(set: &StatefulSet) -> impl Iterator<Item = &PersistentVolumeC
 }
 
 fn claim_name(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: i32) -> String {
-    let claim = template.metadata.name.as_deref().unwrap_or_default();
-    format!("{claim}-{}", pod_name(set, ordinal))
+    format!("{}-{}", name(&template.metadata), pod_name(set, ordinal))
 }
 
 fn set_identity(pod: &mut Pod, ordinal: i32) {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, from_value, json};
 
-use super::decide::{Decision, Revision, StatefulSetInputs, Step, decide};
+use super::decide::{Decision, Revision, StatefulSetInputs, StatefulSetStep, decide};
 use super::{identity, retention};
 
 /// A set with `more` merged into its spec.
@@ -87,14 +87,16 @@ fn decided(set: &StatefulSet, pods: &[Arc<Pod>], current: &str) -> Decision {
     })
 }
 
-fn describe(step: &Step) -> String {
+fn describe(step: &StatefulSetStep) -> String {
     match step {
-        Step::Create(ordinal, pod) => format!("create {ordinal} {}", identity::revision(pod)),
-        Step::Claims(ordinal) => format!("claims {ordinal}"),
-        Step::Own(claim) => format!("own {}", claim.metadata.name.clone().unwrap()),
-        Step::Repair(pod) => format!("repair {}", identity::ordinal(pod).unwrap()),
-        Step::Delete(pod) => format!("delete {}", identity::ordinal(pod).unwrap()),
-        Step::Wait => "wait".to_owned(),
+        StatefulSetStep::Create(ordinal, pod) => {
+            format!("create {ordinal} {}", identity::revision(pod))
+        }
+        StatefulSetStep::Claims(ordinal) => format!("claims {ordinal}"),
+        StatefulSetStep::Own(claim) => format!("own {}", claim.metadata.name.clone().unwrap()),
+        StatefulSetStep::Repair(pod) => format!("repair {}", identity::ordinal(pod).unwrap()),
+        StatefulSetStep::Delete(pod) => format!("delete {}", identity::ordinal(pod).unwrap()),
+        StatefulSetStep::Wait => "wait".to_owned(),
     }
 }
 
@@ -337,10 +339,10 @@ fn shown(set: &StatefulSet, pods: &BTreeMap<i32, Simulated>) -> Vec<Arc<Pod>> {
         .collect()
 }
 
-fn act(pods: &mut BTreeMap<i32, Simulated>, steps: &[Step]) {
+fn act(pods: &mut BTreeMap<i32, Simulated>, steps: &[StatefulSetStep]) {
     for step in steps {
         match step {
-            Step::Create(ordinal, pod) => {
+            StatefulSetStep::Create(ordinal, pod) => {
                 let updated = identity::revision(pod) == "new";
                 let fresh = Simulated {
                     updated,
@@ -348,7 +350,7 @@ fn act(pods: &mut BTreeMap<i32, Simulated>, steps: &[Step]) {
                 };
                 assert!(pods.insert(*ordinal, fresh).is_none(), "made twice");
             }
-            Step::Delete(pod) => {
+            StatefulSetStep::Delete(pod) => {
                 let ordinal = identity::ordinal(pod).unwrap();
                 pods.get_mut(&ordinal).unwrap().state = "leaving";
             }

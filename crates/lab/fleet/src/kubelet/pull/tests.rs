@@ -3,7 +3,7 @@
 use platform::Platform;
 use platform::windows::Isolation;
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 

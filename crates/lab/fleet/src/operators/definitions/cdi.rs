@@ -6,16 +6,15 @@
 
 use serde_json::{Value, json};
 
-use super::schema::{
-    AGE, Names, PHASE, among_all, anything, boolean, choice, definition, embedded, int_or_text,
-    int32, keyed, list, object, open, requiring, spec_and_status, text, texts, time, with,
-    with_columns, without_status,
+use crate::schema::{
+    AGE, Crd, PHASE, anything, boolean, choice, embedded, int_or_text, int32, keyed, list, object,
+    open, spec_and_status, text, text_map, time, validated, with,
 };
 
 const GROUP: &str = "cdi.kubevirt.io";
 const VERSION: &str = "v1beta1";
 
-pub(super) fn definitions() -> [Value; 6] {
+pub(super) fn definitions() -> [Crd; 6] {
     [
         data_volume(),
         data_import_cron(),
@@ -26,139 +25,93 @@ pub(super) fn definitions() -> [Value; 6] {
     ]
 }
 
-fn names(kind: &'static str, plural: &'static str, short: &'static [&'static str]) -> Names {
-    Names::new(GROUP, VERSION, kind, plural).short(short)
-}
-
-fn data_volume() -> Value {
+fn data_volume() -> Crd {
     let status = open(object([
-        ("claimName", text()),
-        ("conditions", conditions()),
-        ("phase", text()),
-        ("progress", text()),
+        ("claimName phase progress", text()),
+        ("conditions", list(&condition())),
         ("restartCount", int32()),
     ]));
     let schema = spec_and_status(data_volume_spec(), status);
-    let columns = [
-        PHASE,
-        ("Progress", "string", ".status.progress"),
-        ("Restarts", "integer", ".status.restartCount"),
-    ];
-    among_all(definition(
-        &names("DataVolume", "datavolumes", &["dv", "dvs"]),
-        schema,
-        &columns,
-    ))
+    Crd::new(GROUP, VERSION, "DataVolume", schema)
+        .short(&["dv", "dvs"])
+        .among_all()
+        .columns(&[
+            PHASE,
+            "Progress .status.progress",
+            "Restarts:integer .status.restartCount",
+            AGE,
+        ])
 }
 
 /// Source and storage of a `DataVolume`.
 fn data_volume_spec() -> Value {
-    let reference = requiring(
-        object([("kind", text()), ("name", text()), ("namespace", text())]),
-        &["kind", "name"],
-    );
+    let reference = object([("kind! name! namespace", text())]);
+    let checkpoint = object([("current previous", text())]);
     open(object([
-        (
-            "checkpoints",
-            list(&object([("current", text()), ("previous", text())])),
-        ),
+        ("checkpoints", list(&checkpoint)),
         ("contentType", choice(&["kubevirt", "archive"])),
-        ("finalCheckpoint", boolean()),
-        ("preallocation", boolean()),
+        ("finalCheckpoint preallocation", boolean()),
         ("priorityClassName", text()),
-        ("pvc", claim()),
+        ("pvc storage", claim()),
         ("source", data_volume_source()),
         ("sourceRef", reference),
-        ("storage", claim()),
     ]))
 }
 
 fn data_volume_source() -> Value {
     let registry = object([
-        ("certConfigMap", text()),
-        ("imageStream", text()),
+        ("certConfigMap imageStream pullMethod secretRef url", text()),
         ("platform", open(object([("architecture", text())]))),
-        ("pullMethod", text()),
-        ("secretRef", text()),
-        ("url", text()),
     ]);
-    let http = requiring(
-        object([
-            ("certConfigMap", text()),
-            ("checksum", text()),
-            ("extraHeaders", list(&text())),
-            ("secretExtraHeaders", list(&text())),
-            ("secretRef", text()),
-            ("url", text()),
-        ]),
-        &["url"],
-    );
+    let http = object([
+        ("certConfigMap checksum secretRef url!", text()),
+        ("extraHeaders secretExtraHeaders", list(&text())),
+    ]);
     open(object([
-        ("blank", anything()),
+        ("blank upload", anything()),
         ("http", http),
-        ("pvc", place()),
+        ("pvc snapshot", place()),
         ("registry", registry),
-        ("snapshot", place()),
-        ("upload", anything()),
     ]))
 }
 
 /// Claim properties; those left out come from the storage profile.
 fn claim() -> Value {
     let quantities = json!({ "type": "object", "additionalProperties": int_or_text() });
-    let resources = object([("limits", quantities.clone()), ("requests", quantities)]);
     open(object([
         ("accessModes", list(&text())),
-        ("resources", resources),
-        ("storageClassName", text()),
-        ("volumeMode", text()),
-        ("volumeName", text()),
+        ("resources", object([("limits requests", quantities)])),
+        ("storageClassName volumeMode volumeName", text()),
     ]))
 }
 
 /// Namespace and name of an object.
 fn place() -> Value {
-    requiring(
-        object([("name", text()), ("namespace", text())]),
-        &["name", "namespace"],
-    )
+    object([("name! namespace!", text())])
 }
 
 /// A condition with a heartbeat time.
 fn condition() -> Value {
-    open(requiring(
-        object([
-            ("lastHeartbeatTime", time()),
-            ("lastTransitionTime", time()),
-            ("message", text()),
-            ("reason", text()),
-            ("status", text()),
-            ("type", text()),
-        ]),
-        &["status", "type"],
-    ))
-}
-
-fn conditions() -> Value {
-    list(&condition())
+    open(object([
+        ("lastHeartbeatTime lastTransitionTime", time()),
+        ("message reason status! type!", text()),
+    ]))
 }
 
 /// The spec of a `DataImportCron`, which templates of other operators share.
 pub(super) fn data_import_cron_spec() -> Value {
-    let template = requiring(embedded(data_volume_spec()), &["spec"]);
-    requiring(
-        object([
-            ("createdBy", text()),
-            ("garbageCollect", text()),
-            ("importsToKeep", int32()),
-            ("managedDataSource", text()),
-            ("retentionPolicy", text()),
-            ("schedule", text()),
-            ("serviceAccountName", text()),
-            ("template", template),
-        ]),
-        &["managedDataSource", "schedule", "template"],
-    )
+    let template = with(
+        embedded(data_volume_spec()),
+        json!({ "required": ["spec"] }),
+    );
+    object([
+        (
+            "createdBy garbageCollect managedDataSource! retentionPolicy schedule! serviceAccountName",
+            text(),
+        ),
+        ("importsToKeep", int32()),
+        ("template!", template),
+    ])
 }
 
 /// A `DataImportCron` template of another operator: for a built-in one only the overrides are set.
@@ -166,112 +119,88 @@ pub(super) fn data_import_cron_template() -> Value {
     object([("metadata", anything()), ("spec", data_import_cron_spec())])
 }
 
-fn data_import_cron() -> Value {
-    let import = requiring(
-        object([("DataVolumeName", text()), ("Digest", text())]),
-        &["DataVolumeName", "Digest"],
-    );
+fn data_import_cron() -> Crd {
+    let import = object([("DataVolumeName! Digest!", text())]);
     let status = open(object([
-        ("conditions", conditions()),
+        ("conditions", list(&condition())),
         ("currentImports", list(&import)),
-        ("lastExecutionTimestamp", time()),
-        ("lastImportTimestamp", time()),
+        ("lastExecutionTimestamp lastImportTimestamp", time()),
         ("lastImportedPVC", place()),
         ("sourceFormat", text()),
     ]));
     let schema = spec_and_status(data_import_cron_spec(), status);
-    let names = names("DataImportCron", "dataimportcrons", &["dic", "dics"]);
-    let definition = without_status(among_all(definition(&names, schema, &[])));
-    with_columns(definition, &[("Format", "string", ".status.sourceFormat")])
+    Crd::new(GROUP, VERSION, "DataImportCron", schema)
+        .short(&["dic", "dics"])
+        .among_all()
+        .without_status()
+        .columns(&["Format .status.sourceFormat"])
 }
 
-fn data_source() -> Value {
-    let source = || {
-        object([
-            ("dataSource", place()),
-            ("pvc", place()),
-            ("snapshot", place()),
-        ])
-    };
-    let spec = requiring(object([("source", source())]), &["source"]);
-    let status = open(object([("conditions", conditions()), ("source", source())]));
-    let schema = spec_and_status(spec, status);
-    let names = names("DataSource", "datasources", &["das"]);
-    without_status(among_all(definition(&names, schema, &[])))
+fn data_source() -> Crd {
+    let source = object([("dataSource pvc snapshot", place())]);
+    let spec = object([("source!", source.clone())]);
+    let status = object([("conditions", list(&condition())), ("source", source)]);
+    let schema = spec_and_status(spec, open(status));
+    Crd::new(GROUP, VERSION, "DataSource", schema)
+        .short(&["das"])
+        .among_all()
+        .without_status()
 }
 
-fn storage_profile() -> Value {
-    let modes = json!({
-        "type": "array",
-        "maxItems": 4,
-        "items": { "type": "string" },
-        "x-kubernetes-validations": [{
-            "rule": "self.all(am, am in ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod'])",
-            "message": "Illegal AccessMode",
-        }],
-    });
-    let set = requiring(
-        object([
-            ("accessModes", modes),
-            ("volumeMode", choice(&["Block", "Filesystem"])),
-        ]),
-        &["accessModes", "volumeMode"],
-    );
+fn storage_profile() -> Crd {
+    let modes = with(list(&text()), json!({ "maxItems": 4 }));
+    let known = "self.all(am, am in ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod'])";
+    let modes = validated(modes, &[(known, "Illegal AccessMode")]);
+    let set = object([
+        ("accessModes!", modes),
+        ("volumeMode!", choice(&["Block", "Filesystem"])),
+    ]);
     let sets = with(list(&set), json!({ "maxItems": 8 }));
-    let fields = || {
-        object([
-            ("claimPropertySets", sets.clone()),
-            ("cloneStrategy", text()),
-            ("dataImportCronSourceFormat", text()),
-            ("snapshotClass", text()),
-        ])
-    };
-    let mut status = fields();
+    let spec = object([
+        ("claimPropertySets", sets),
+        (
+            "cloneStrategy dataImportCronSourceFormat snapshotClass",
+            text(),
+        ),
+    ]);
+    let mut status = spec.clone();
     status["properties"]["provisioner"] = text();
     status["properties"]["storageClass"] = text();
-    let schema = spec_and_status(fields(), open(status));
-    let names = names("StorageProfile", "storageprofiles", &[]).cluster_wide();
-    definition(&names, schema, &[])
+    let schema = spec_and_status(spec, open(status));
+    Crd::new(GROUP, VERSION, "StorageProfile", schema).cluster_wide()
 }
 
 /// `CDI`: configuration of all imports.
-fn importer() -> Value {
+fn importer() -> Crd {
+    let description = json!({ "description": "What all imports keep to." });
     let spec = open(object([
-        (
-            "config",
-            with(
-                config_spec(),
-                json!({ "description": "What all imports keep to." }),
-            ),
-        ),
+        ("config", with(config_spec(), description)),
         ("imagePullPolicy", text()),
-        ("infra", anything()),
-        ("workload", anything()),
+        ("infra workload", anything()),
     ]));
     let conditions = keyed(&condition(), &["type"]);
     let status = open(object([("conditions", conditions), ("phase", text())]));
-    let schema = spec_and_status(spec, status);
-    let names = names("CDI", "cdis", &["cdi"]).cluster_wide();
-    with_columns(definition(&names, schema, &[]), &[AGE, PHASE])
+    Crd::new(GROUP, VERSION, "CDI", spec_and_status(spec, status))
+        .short(&["cdi"])
+        .cluster_wide()
+        .columns(&[AGE, PHASE])
 }
 
 /// `CDIConfig`: the effective configuration, with properties detected in the cluster.
-fn config() -> Value {
+fn config() -> Crd {
     let status = open(object([
         ("filesystemOverhead", overhead()),
         ("preallocation", boolean()),
         ("scratchSpaceStorageClass", text()),
     ]));
     let schema = spec_and_status(config_spec(), status);
-    let names = names("CDIConfig", "cdiconfigs", &[]).cluster_wide();
-    definition(&names, schema, &[])
+    Crd::new(GROUP, VERSION, "CDIConfig", schema).cluster_wide()
 }
 
 fn config_spec() -> Value {
     open(object([
-        ("featureGates", list(&text())),
+        ("featureGates insecureRegistries", list(&text())),
         ("filesystemOverhead", overhead()),
-        ("insecureRegistries", list(&text())),
         ("preallocation", boolean()),
         ("scratchSpaceStorageClass", text()),
     ]))
@@ -279,5 +208,5 @@ fn config_spec() -> Value {
 
 /// Share of a volume reserved for file system overhead.
 fn overhead() -> Value {
-    object([("global", text()), ("storageClass", texts())])
+    object([("global", text()), ("storageClass", text_map())])
 }

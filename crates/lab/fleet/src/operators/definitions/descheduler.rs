@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::schema::{
-    Names, atomic, boolean, choice, defaulted, definition as define, int32, list, merged, object,
-    only_cluster, operator_spec, operator_status, requiring, spec_and_status, text, with,
+use crate::schema::{
+    AGE, Crd, atomic, boolean, choice, defaulted, int32, list, merged, nullable, object,
+    only_cluster, operator_spec, operator_status, spec_and_status, text, validated, with,
 };
 
 /// Releases of the descheduler operator. They differ in the profiles and fields they support.
@@ -60,54 +60,39 @@ impl DeschedulerRelease {
     }
 }
 
-pub(super) fn definition(vintage: DeschedulerRelease) -> Value {
-    let mut limits = object([("total", int32())]);
-    if vintage.limits_nodes() {
-        limits = merged(limits, object([("node", int32())]));
-    }
-    let spec = merged(
-        operator_spec(),
-        requiring(
-            object([
-                (
-                    "deschedulingIntervalSeconds",
-                    with(int32(), json!({ "minimum": 1 })),
-                ),
-                ("evictionLimits", limits),
-                (
-                    "mode",
-                    defaulted(choice(&["Automatic", "Predictive"]), &json!("Predictive")),
-                ),
-                ("profileCustomizations", customizations(vintage)),
-                ("profiles", profiles(vintage)),
-            ]),
-            &["profiles"],
+pub(super) fn definition(release: DeschedulerRelease) -> Crd {
+    let limits = if release.limits_nodes() {
+        "total node"
+    } else {
+        "total"
+    };
+    let mode = choice(&["Automatic", "Predictive"]);
+    let fields = object([
+        (
+            "deschedulingIntervalSeconds",
+            with(int32(), json!({ "minimum": 1 })),
         ),
-    );
-    let schema = only_cluster(spec_and_status(spec, operator_status()), "KubeDescheduler");
-    let names = Names::new(
-        "operator.openshift.io",
-        "v1",
-        "KubeDescheduler",
-        "kubedeschedulers",
-    );
-    define(
-        &names,
-        schema,
-        &[
-            ("Mode", "string", ".spec.mode"),
-            ("State", "string", ".spec.managementState"),
-        ],
-    )
+        ("evictionLimits", object([(limits, int32())])),
+        ("mode", defaulted(mode, "Predictive")),
+        ("profileCustomizations", customizations(release)),
+        ("profiles!", profiles(release)),
+    ]);
+    let schema = spec_and_status(merged(operator_spec(), fields), operator_status());
+    let schema = only_cluster(schema, "KubeDescheduler");
+    Crd::new("operator.openshift.io", "v1", "KubeDescheduler", schema).columns(&[
+        "Mode .spec.mode",
+        "State .spec.managementState",
+        AGE,
+    ])
 }
 
 /// Schema of the profiles, with the rules about mutually exclusive ones.
-fn profiles(vintage: DeschedulerRelease) -> Value {
-    let there = vintage.profiles();
-    let mut rules = vec![json!({
-        "rule": "self.all(a, self.exists_one(b, a == b))",
-        "message": "a profile must not be declared twice",
-    })];
+fn profiles(release: DeschedulerRelease) -> Value {
+    let there = release.profiles();
+    let mut rules = vec![(
+        "self.all(a, self.exists_one(b, a == b))".to_owned(),
+        "a profile must not be declared twice".to_owned(),
+    )];
     let exclusions: [(&[&str], &[&str]); 6] = [
         (&LONG, &["LifecycleAndUtilization"]),
         (&["SoftTopologyAndDuplicates"], &["TopologyAndDuplicates"]),
@@ -130,100 +115,74 @@ fn profiles(vintage: DeschedulerRelease) -> Value {
     for (left, right) in exclusions {
         for one in left.iter().filter(|one| there.contains(one)) {
             for other in right.iter().filter(|other| there.contains(other)) {
-                rules.push(json!({
-                    "rule": format!("!('{one}' in self && '{other}' in self)"),
-                    "message": format!("cannot declare {one} and {other} profiles simultaneously"),
-                }));
+                rules.push((
+                    format!("!('{one}' in self && '{other}' in self)"),
+                    format!("cannot declare {one} and {other} profiles simultaneously"),
+                ));
             }
         }
     }
-    with(
-        atomic(&choice(&there)),
-        json!({ "maxItems": 11, "x-kubernetes-validations": rules }),
-    )
+    let rules: Vec<_> = rules
+        .iter()
+        .map(|(rule, message)| (rule.as_str(), message.as_str()))
+        .collect();
+    let profiles = with(atomic(&choice(&there)), json!({ "maxItems": 11 }));
+    validated(profiles, &rules)
 }
 
-fn customizations(vintage: DeschedulerRelease) -> Value {
-    let namespaces = object([("included", list(&text())), ("excluded", list(&text()))]);
+fn customizations(release: DeschedulerRelease) -> Value {
+    let duration = || with(text(), json!({ "format": "duration" }));
     let basic = object([
-        (
-            "podLifetime",
-            json!({ "type": "string", "format": "duration" }),
-        ),
-        (
-            "thresholdPriority",
-            json!({ "type": "integer", "format": "int32", "nullable": true }),
-        ),
+        ("podLifetime", duration()),
+        ("thresholdPriority", nullable(int32())),
         ("thresholdPriorityClassName", text()),
-        ("namespaces", namespaces),
+        ("namespaces", object([("included excluded", list(&text()))])),
         (
             "devLowNodeUtilizationThresholds",
-            with(
-                choice(&["Low", "Medium", "High", ""]),
-                json!({ "nullable": true }),
-            ),
+            nullable(choice(&["Low", "Medium", "High", ""])),
         ),
         (
             "devHighNodeUtilizationThresholds",
-            with(
-                choice(&["Minimal", "Modest", "Moderate", ""]),
-                json!({ "nullable": true }),
-            ),
+            nullable(choice(&["Minimal", "Modest", "Moderate", ""])),
         ),
         ("devEnableEvictionsInBackground", boolean()),
     ]);
-    if !vintage.knows_migration() {
+    if !release.knows_migration() {
         return basic;
     }
-    let soft_tainter = if vintage == DeschedulerRelease::Current {
-        with(
-            boolean(),
-            json!({ "description": "Deprecated: ignored. The soft tainter always runs with the profiles that need it." }),
-        )
-    } else {
-        boolean()
-    };
+    let mut soft_tainter = boolean();
+    if release == DeschedulerRelease::Current {
+        soft_tainter["description"] = json!(
+            "Deprecated: ignored. The soft tainter always runs with the profiles that need it."
+        );
+    }
+    let utilization = choice(&[
+        "PrometheusCPUUsage",
+        "PrometheusCPUPSIPressure",
+        "PrometheusCPUPSIPressureByUtilization",
+        "PrometheusMemoryPSIPressure",
+        "PrometheusIOPSIPressure",
+        "PrometheusCPUCombined",
+        "PrometheusCPUMemoryCombinedProfile",
+    ]);
+    let deviation = choice(&[
+        "Low",
+        "Medium",
+        "High",
+        "AsymmetricLow",
+        "AsymmetricMedium",
+        "AsymmetricHigh",
+        "",
+    ]);
     let migration = object([
         ("devEnableSoftTainter", soft_tainter),
-        (
-            "devActualUtilizationProfile",
-            choice(&[
-                "PrometheusCPUUsage",
-                "PrometheusCPUPSIPressure",
-                "PrometheusCPUPSIPressureByUtilization",
-                "PrometheusMemoryPSIPressure",
-                "PrometheusIOPSIPressure",
-                "PrometheusCPUCombined",
-                "PrometheusCPUMemoryCombinedProfile",
-            ]),
-        ),
-        (
-            "devDeviationThresholds",
-            with(
-                choice(&[
-                    "Low",
-                    "Medium",
-                    "High",
-                    "AsymmetricLow",
-                    "AsymmetricMedium",
-                    "AsymmetricHigh",
-                    "",
-                ]),
-                json!({ "nullable": true }),
-            ),
-        ),
+        ("devActualUtilizationProfile", utilization),
+        ("devDeviationThresholds", nullable(deviation)),
     ]);
     let all = merged(basic, migration);
-    if vintage != DeschedulerRelease::Current {
+    if release != DeschedulerRelease::Current {
         return all;
     }
-    let duration = || json!({ "type": "string", "format": "duration" });
-    merged(
-        all,
-        object([
-            ("devMigrationCooldown", duration()),
-            ("devMaxMigrationCooldown", duration()),
-            ("devMigrationHistoryWindow", duration()),
-        ]),
-    )
+    let cooldown = "devMigrationCooldown devMaxMigrationCooldown devMigrationHistoryWindow";
+    merged(all, object([(cooldown, duration())]))
 }

@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use super::cdi::data_import_cron_template;
-use super::schema::{
-    Names, anything, boolean, choice, conditions, defaulted, definition as define, int_or_text,
-    int32, int64, keyed, label_selector, list, merged, object, open, requiring, text, with,
+use crate::schema::{
+    Crd, anything, boolean, choice, conditions, defaulted, int_or_text, int32, int64, keyed,
+    label_selector, list, merged, object, open, text, with,
 };
 
 /// Which version of `hco.kubevirt.io` is served.
@@ -31,7 +31,7 @@ impl HyperConvergedVersion {
     }
 }
 
-pub(super) fn definition(version: HyperConvergedVersion) -> Value {
+pub(super) fn definition(version: HyperConvergedVersion) -> Crd {
     let spec = match version {
         HyperConvergedVersion::V1Beta1 => v1beta1(),
         HyperConvergedVersion::V1 => v1(),
@@ -39,91 +39,59 @@ pub(super) fn definition(version: HyperConvergedVersion) -> Value {
     let status = object([
         ("conditions", conditions()),
         ("dataImportCronTemplates", list(&template_with_status())),
-        ("dataImportSchedule", text()),
+        ("dataImportSchedule systemHealthStatus", text()),
         ("infrastructureHighlyAvailable", boolean()),
         ("nodeInfo", node_info()),
         ("observedGeneration", int64()),
-        ("systemHealthStatus", text()),
     ]);
-    let schema = object([("spec", defaulted(spec, &json!({}))), ("status", status)]);
-    let names = Names::new(
-        "hco.kubevirt.io",
-        version.name(),
-        "HyperConverged",
-        "hyperconvergeds",
-    )
-    .short(&["hco", "hcos"]);
-    define(&names, schema, &[])
+    let schema = object([("spec", defaulted(spec, json!({}))), ("status", status)]);
+    Crd::new("hco.kubevirt.io", version.name(), "HyperConverged", schema).short(&["hco", "hcos"])
 }
 
+/// The field that imports boot images of all architectures, and its name before its release.
+const MULTI_ARCH: &str = "enableMultiArchBootImageImport enableMultiArchCommonBootImageImport";
+
 fn v1() -> Value {
-    let sources = merged(
-        boot_images(),
-        object([
-            ("enableMultiArchBootImageImport", boolean()),
-            // Name of the field before its release.
-            ("enableMultiArchCommonBootImageImport", boolean()),
-        ]),
-    );
-    let deployment = open(object([(
-        "nodePlacements",
-        object([("infra", anything()), ("workload", anything())]),
-    )]));
-    let gate = requiring(
-        object([
-            (
-                "name",
-                json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
-            ),
-            ("state", choice(&["Enabled", "Disabled"])),
-        ]),
-        &["name"],
-    );
+    let sources = merged(boot_images(), object([(MULTI_ARCH, boolean())]));
+    let placements = object([("infra workload", anything())]);
+    let name = json!({ "minLength": 1, "maxLength": 256 });
+    let gate = object([
+        ("name!", with(text(), name)),
+        ("state", choice(&["Enabled", "Disabled"])),
+    ]);
     let gates = with(keyed(&gate, &["name"]), json!({ "maxItems": 64 }));
     object([
-        ("deployment", deployment),
+        ("deployment", open(object([("nodePlacements", placements)]))),
         ("featureGates", gates),
-        ("virtualization", defaulted(virtualization(), &json!({}))),
-        ("workloadSources", defaulted(sources, &json!({}))),
+        ("virtualization", defaulted(virtualization(), json!({}))),
+        ("workloadSources", defaulted(sources, json!({}))),
     ])
 }
 
 fn v1beta1() -> Value {
-    let gates = open(object([
-        ("enableMultiArchBootImageImport", boolean()),
-        ("enableMultiArchCommonBootImageImport", boolean()),
-    ]));
-    let placement = || open(object([("nodePlacement", anything())]));
+    let placement = open(object([("nodePlacement", anything())]));
     let others = object([
-        ("featureGates", gates),
-        ("infra", placement()),
-        ("workloads", placement()),
+        ("featureGates", open(object([(MULTI_ARCH, boolean())]))),
+        ("infra workloads", placement),
     ]);
     merged(merged(virtualization(), boot_images()), others)
 }
 
 /// Fields about boot images, common to all versions.
 fn boot_images() -> Value {
+    let templates = list(&data_import_cron_template());
     object([
-        ("commonBootImageNamespace", text()),
-        ("commonTemplatesNamespace", text()),
-        (
-            "dataImportCronTemplates",
-            list(&data_import_cron_template()),
-        ),
-        (
-            "enableCommonBootImageImport",
-            defaulted(boolean(), &json!(true)),
-        ),
+        ("commonBootImageNamespace commonTemplatesNamespace", text()),
+        ("dataImportCronTemplates", templates),
+        ("enableCommonBootImageImport", defaulted(boolean(), true)),
     ])
 }
 
 /// A boot image template and its status.
 fn template_with_status() -> Value {
     let status = object([
-        ("commonTemplate", boolean()),
+        ("commonTemplate modified", boolean()),
         ("conditions", conditions()),
-        ("modified", boolean()),
         ("originalSupportedArchitectures", text()),
     ]);
     merged(
@@ -133,37 +101,30 @@ fn template_with_status() -> Value {
 }
 
 fn node_info() -> Value {
+    let architectures = "controlPlaneArchitectures workloadsArchitectures";
     open(object([
-        ("controlPlaneArchitectures", list(&text())),
+        (architectures, list(&text())),
         ("defaultWorkloadArchitecture", text()),
-        ("workloadsArchitectures", list(&text())),
     ]))
 }
 
 fn virtualization() -> Value {
-    let no = || defaulted(boolean(), &json!(false));
-    let number = |default: i64| defaulted(int32(), &json!(default));
+    let switches = "allowAutoConverge allowPostCopy allowWorkloadDisruption";
     let migration = object([
-        ("allowAutoConverge", no()),
-        ("allowPostCopy", no()),
-        ("allowWorkloadDisruption", no()),
+        (switches, defaulted(boolean(), false)),
         ("bandwidthPerMigration", int_or_text()),
-        ("completionTimeoutPerGiB", defaulted(int64(), &json!(20))),
+        ("completionTimeoutPerGiB", defaulted(int64(), 20)),
         ("network", text()),
-        ("parallelMigrationsPerCluster", number(5)),
-        ("parallelOutboundMigrationsPerNode", number(1)),
-        ("progressTimeout", defaulted(int64(), &json!(150))),
+        ("parallelMigrationsPerCluster", defaulted(int32(), 5)),
+        ("parallelOutboundMigrationsPerNode", defaulted(int32(), 1)),
+        ("progressTimeout", defaulted(int64(), 150)),
     ]);
-    let density = object([(
-        "memoryOvercommitPercentage",
-        with(number(100), json!({ "minimum": 10 })),
-    )]);
+    let percentage = with(defaulted(int32(), 100), json!({ "minimum": 10 }));
+    let density = object([("memoryOvercommitPercentage", percentage)]);
+    let ksm = object([("nodeLabelSelector", label_selector())]);
     object([
-        ("liveMigrationConfig", defaulted(migration, &json!({}))),
-        ("higherWorkloadDensity", defaulted(density, &json!({}))),
-        (
-            "ksmConfiguration",
-            object([("nodeLabelSelector", label_selector())]),
-        ),
+        ("liveMigrationConfig", defaulted(migration, json!({}))),
+        ("higherWorkloadDensity", defaulted(density, json!({}))),
+        ("ksmConfiguration", ksm),
     ])
 }

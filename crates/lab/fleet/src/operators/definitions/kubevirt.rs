@@ -6,21 +6,15 @@
 
 use serde_json::{Value, json};
 
-use super::schema::{
-    AGE, Names, PHASE, among_all, anything, boolean, choice, definition, embedded, int32, int64,
-    list, object, open, requiring, spec_and_status, text, texts, time, with, with_columns,
-    without_status,
+use crate::schema::{
+    AGE, Crd, PHASE, anything, boolean, choice, embedded, int32, int64, list, nullable, object,
+    open, spec_and_status, text, text_map, time,
 };
 
-const GROUP: &str = "kubevirt.io";
-const READY: (&str, &str, &str) = (
-    "Ready",
-    "string",
-    ".status.conditions[?(@.type=='Ready')].status",
-);
+const READY: &str = "Ready .status.conditions[?(@.type=='Ready')].status";
 
 /// All KubeVirt CRDs.
-pub(super) fn definitions() -> [Value; 4] {
+pub(super) fn definitions() -> [Crd; 4] {
     [
         virtual_machine(),
         virtual_machine_instance(),
@@ -29,10 +23,15 @@ pub(super) fn definitions() -> [Value; 4] {
     ]
 }
 
+fn crd(kind: &str, short: &[&str], schema: Value) -> Crd {
+    Crd::new("kubevirt.io", "v1", kind, schema)
+        .short(short)
+        .among_all()
+}
+
 /// `VirtualMachine`: desired state of a virtual machine.
-fn virtual_machine() -> Value {
+fn virtual_machine() -> Crd {
     let template = object([("metadata", anything()), ("spec", instance_spec())]);
-    let volume = embedded(anything());
     let strategies = [
         "Always",
         "RerunOnFailure",
@@ -41,92 +40,58 @@ fn virtual_machine() -> Value {
         "Once",
         "WaitAsReceiver",
     ];
-    let spec = open(requiring(
-        object([
-            ("dataVolumeTemplates", list(&volume)),
-            ("runStrategy", choice(&strategies)),
-            ("running", boolean()),
-            ("template", template),
-        ]),
-        &["template"],
-    ));
+    let spec = open(object([
+        ("dataVolumeTemplates", list(&embedded(anything()))),
+        ("runStrategy", choice(&strategies)),
+        ("running", boolean()),
+        ("template!", template),
+    ]));
     let schema = spec_and_status(spec, anything());
-    let columns = [AGE, ("Status", "string", ".status.printableStatus"), READY];
-    shown(
-        &names("VirtualMachine", "virtualmachines", &["vm", "vms"]),
-        schema,
-        &columns,
-    )
+    let columns = [AGE, "Status .status.printableStatus", READY];
+    crd("VirtualMachine", &["vm", "vms"], schema).columns(&columns)
 }
 
 /// `VirtualMachineInstance`: a running virtual machine.
-fn virtual_machine_instance() -> Value {
+fn virtual_machine_instance() -> Crd {
     let status = object([
-        ("VSOCKCID", int64()),
-        ("activePods", texts()),
-        ("changedBlockTracking", anything()),
+        ("VSOCKCID runtimeUser", int64()),
+        ("activePods", text_map()),
+        (
+            "changedBlockTracking currentCPUTopology deviceStatus guestOSInfo kernelBootStatus machine memory \
+             topologyHints tpmStatus",
+            anything(),
+        ),
         ("conditions", list(&condition())),
-        ("currentCPUTopology", anything()),
-        ("deviceStatus", anything()),
-        ("evacuationNodeName", text()),
-        ("fsFreezeStatus", text()),
-        ("guestOSInfo", anything()),
-        ("interfaces", list(&anything())),
-        ("kernelBootStatus", anything()),
-        ("launcherContainerImageVersion", text()),
-        ("machine", anything()),
-        ("memory", anything()),
-        ("migratedVolumes", list(&anything())),
-        ("migrationMethod", text()),
+        (
+            "evacuationNodeName fsFreezeStatus launcherContainerImageVersion migrationMethod \
+             migrationTransport nodeName phase qosClass reason selinuxContext virtualMachineRevisionName",
+            text(),
+        ),
+        ("interfaces migratedVolumes volumeStatus", list(&anything())),
         ("migrationState", migration_state()),
-        ("migrationTransport", text()),
-        ("nodeName", text()),
-        ("phase", text()),
         ("phaseTransitionTimestamps", list(&transition())),
-        ("qosClass", text()),
-        ("reason", text()),
-        ("runtimeUser", int64()),
-        ("selinuxContext", text()),
-        ("topologyHints", anything()),
-        ("tpmStatus", anything()),
-        ("virtualMachineRevisionName", text()),
-        ("volumeStatus", list(&anything())),
     ]);
     let schema = spec_and_status(instance_spec(), status);
-    let columns = [
-        AGE,
-        PHASE,
-        ("IP", "string", ".status.interfaces[0].ipAddress"),
-        ("NodeName", "string", ".status.nodeName"),
-        READY,
-    ];
-    let names = names(
-        "VirtualMachineInstance",
-        "virtualmachineinstances",
-        &["vmi", "vmis"],
-    );
-    let mut definition = without_status(shown(&names, schema, &columns));
-    // Only `-o wide` shows these.
-    let all = &mut definition["spec"]["versions"][0]["additionalPrinterColumns"];
-    if let Some(all) = all.as_array_mut() {
-        for (name, about) in [("Live-Migratable", "LiveMigratable"), ("Paused", "Paused")] {
-            all.push(json!({
-                "name": name,
-                "type": "string",
-                "jsonPath": format!(".status.conditions[?(@.type=='{about}')].status"),
-                "priority": 1,
-            }));
-        }
-    }
-    definition
+    crd("VirtualMachineInstance", &["vmi", "vmis"], schema)
+        .without_status()
+        .columns(&[
+            AGE,
+            PHASE,
+            "IP .status.interfaces[0].ipAddress",
+            "NodeName .status.nodeName",
+            READY,
+        ])
+        .wide_columns(&[
+            "Live-Migratable .status.conditions[?(@.type=='LiveMigratable')].status",
+            "Paused .status.conditions[?(@.type=='Paused')].status",
+        ])
 }
 
 /// `VirtualMachineInstanceMigration`: a request to migrate an instance.
-fn virtual_machine_instance_migration() -> Value {
+fn virtual_machine_instance_migration() -> Crd {
     let spec = open(object([
-        ("addedNodeSelector", texts()),
-        ("priority", text()),
-        ("vmiName", text()),
+        ("addedNodeSelector", text_map()),
+        ("priority vmiName", text()),
     ]));
     let status = object([
         ("conditions", list(&condition())),
@@ -136,53 +101,37 @@ fn virtual_machine_instance_migration() -> Value {
         ("synchronizationAddresses", list(&text())),
     ]);
     let schema = spec_and_status(spec, status);
-    let names = names(
-        "VirtualMachineInstanceMigration",
-        "virtualmachineinstancemigrations",
-        &["vmim", "vmims"],
-    );
-    shown(&names, schema, &[PHASE, ("VMI", "string", ".spec.vmiName")])
+    let short = ["vmim", "vmims"];
+    crd("VirtualMachineInstanceMigration", &short, schema).columns(&[PHASE, "VMI .spec.vmiName"])
 }
 
 /// `KubeVirt`: configuration of KubeVirt itself.
-fn kubevirt() -> Value {
+fn kubevirt() -> Crd {
     let obsolete = json!({ "type": "object", "additionalProperties": { "type": "boolean" } });
-    let migrations = open(object([
-        ("nodeDrainTaintKey", text()),
-        ("parallelMigrationsPerCluster", int32()),
-        ("parallelOutboundMigrationsPerNode", int32()),
-    ]));
+    let limits = "parallelMigrationsPerCluster parallelOutboundMigrationsPerNode";
+    let migrations = open(object([("nodeDrainTaintKey", text()), (limits, int32())]));
     let configuration = open(object([
-        ("cpuModel", text()),
-        ("evictionStrategy", text()),
+        ("cpuModel evictionStrategy minCPUModel", text()),
         ("migrations", migrations),
-        ("minCPUModel", text()),
         ("obsoleteCPUModels", obsolete),
     ]));
     let schema = spec_and_status(open(object([("configuration", configuration)])), anything());
-    shown(
-        &names("KubeVirt", "kubevirts", &["kv", "kvs"]),
-        schema,
-        &[AGE, PHASE],
-    )
+    crd("KubeVirt", &["kv", "kvs"], schema).columns(&[AGE, PHASE])
 }
 
 /// The spec of an instance.
 fn instance_spec() -> Value {
-    let feature = requiring(object([("name", text()), ("policy", text())]), &["name"]);
+    let feature = object([("name! policy", text())]);
     let cpu = open(object([
-        ("cores", int64()),
+        ("cores sockets threads", int64()),
         ("features", list(&feature)),
         ("model", text()),
-        ("sockets", int64()),
-        ("threads", int64()),
     ]));
     open(object([
         ("affinity", anything()),
-        ("architecture", text()),
+        ("architecture evictionStrategy", text()),
         ("domain", open(object([("cpu", cpu)]))),
-        ("evictionStrategy", text()),
-        ("nodeSelector", texts()),
+        ("nodeSelector", text_map()),
         ("terminationGracePeriodSeconds", int64()),
         ("tolerations", list(&anything())),
     ]))
@@ -191,47 +140,26 @@ fn instance_spec() -> Value {
 /// Progress of a migration, in the status of the instance.
 fn migration_state() -> Value {
     open(object([
-        ("abortRequested", boolean()),
-        ("completed", boolean()),
-        ("endTimestamp", with(time(), json!({ "nullable": true }))),
-        ("failed", boolean()),
-        ("failureReason", text()),
-        ("migrationUid", text()),
-        ("mode", text()),
-        ("sourceNode", text()),
-        ("sourcePod", text()),
-        ("startTimestamp", with(time(), json!({ "nullable": true }))),
-        ("targetNode", text()),
-        ("targetNodeAddress", text()),
-        ("targetNodeDomainDetected", boolean()),
-        ("targetPod", text()),
+        (
+            "abortRequested completed failed targetNodeDomainDetected",
+            boolean(),
+        ),
+        ("endTimestamp startTimestamp", nullable(time())),
+        (
+            "failureReason migrationUid mode sourceNode sourcePod targetNode targetNodeAddress targetPod",
+            text(),
+        ),
     ]))
 }
 
 fn condition() -> Value {
-    let moment = || with(time(), json!({ "nullable": true }));
-    requiring(
-        object([
-            ("lastProbeTime", moment()),
-            ("lastTransitionTime", moment()),
-            ("message", text()),
-            ("reason", text()),
-            ("status", text()),
-            ("type", text()),
-        ]),
-        &["status", "type"],
-    )
+    object([
+        ("lastProbeTime lastTransitionTime", nullable(time())),
+        ("message reason status! type!", text()),
+    ])
 }
 
 /// Time at which a phase began.
 fn transition() -> Value {
     object([("phase", text()), ("phaseTransitionTimestamp", time())])
-}
-
-fn names(kind: &'static str, plural: &'static str, short: &'static [&'static str]) -> Names {
-    Names::new(GROUP, "v1", kind, plural).short(short)
-}
-
-fn shown(names: &Names, schema: Value, columns: &[(&str, &str, &str)]) -> Value {
-    with_columns(among_all(definition(names, schema, &[])), columns)
 }

@@ -1,177 +1,113 @@
 //! `ClusterVersion` and `ClusterOperator`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::schema::{
-    Names, anything, atomic, boolean, definition, int64, list, merged, object, requiring,
-    spec_and_status, text, time, with,
+use crate::schema::{
+    AGE, Crd, anything, atomic, boolean, choice, int64, list, merged, nullable, object,
+    spec_and_status, text, time, validated,
 };
 
 const GROUP: &str = "config.openshift.io";
 
-pub(super) fn definitions() -> [Value; 2] {
+pub(super) fn definitions() -> [Crd; 2] {
     [versions(), operators()]
 }
 
 /// Conditions without required reason and message, and without unique types.
 fn conditions() -> Value {
-    let condition = object([
-        ("lastTransitionTime", time()),
-        ("message", text()),
-        ("reason", text()),
-        ("status", text()),
-        ("type", text()),
-    ]);
-    list(&requiring(
-        condition,
-        &["lastTransitionTime", "status", "type"],
-    ))
-}
-
-fn condition(kind: &str, field: &str) -> String {
-    format!(".status.conditions[?(@.type==\"{kind}\")].{field}")
+    list(&object([
+        ("lastTransitionTime!", time()),
+        ("message reason status! type!", text()),
+    ]))
 }
 
 fn release() -> Value {
     object([
-        ("architecture", text()),
+        ("architecture image url version", text()),
         ("channels", atomic(&text())),
-        ("image", text()),
-        ("url", text()),
-        ("version", text()),
     ])
 }
 
 /// The desired update: either a version and architecture, or an image.
 fn desired_update() -> Value {
     let update = object([
-        (
-            "architecture",
-            json!({ "type": "string", "enum": ["Multi", ""] }),
-        ),
+        ("architecture", choice(&["Multi", ""])),
         ("force", boolean()),
-        ("image", text()),
-        ("version", text()),
+        ("image version", text()),
     ]);
-    with(
-        update,
-        json!({ "x-kubernetes-validations": [
-            {
-                "rule": "has(self.architecture) && has(self.image) ? (self.architecture == '' || self.image == '') : true",
-                "message": "cannot set both Architecture and Image",
-            },
-            {
-                "rule": "has(self.architecture) && self.architecture != '' ? (has(self.version) && self.version != '') : true",
-                "message": "Version must be set if Architecture is set",
-            },
-        ] }),
-    )
+    let rules = [
+        (
+            "has(self.architecture) && has(self.image) ? (self.architecture == '' || self.image == '') : true",
+            "cannot set both Architecture and Image",
+        ),
+        (
+            "has(self.architecture) && self.architecture != '' ? (has(self.version) && self.version != '') : true",
+            "Version must be set if Architecture is set",
+        ),
+    ];
+    validated(update, &rules)
 }
 
-fn versions() -> Value {
+fn versions() -> Crd {
     let unmanaged = object([
-        ("group", text()),
-        ("kind", text()),
-        ("name", text()),
-        ("namespace", text()),
+        ("group kind name namespace", text()),
         ("unmanaged", boolean()),
     ]);
     let spec = object([
         ("capabilities", anything()),
-        ("channel", text()),
-        ("clusterID", text()),
+        ("channel clusterID upstream", text()),
         ("desiredUpdate", desired_update()),
         ("overrides", atomic(&unmanaged)),
-        ("upstream", text()),
     ]);
-    let entry = merged(
-        release(),
-        object([
-            ("acceptedRisks", text()),
-            ("completionTime", with(time(), json!({ "nullable": true }))),
-            ("startedTime", time()),
-            ("state", text()),
-            ("verified", boolean()),
-        ]),
-    );
-    let nullable = |schema: Value| with(schema, json!({ "nullable": true }));
+    let times = object([
+        ("acceptedRisks state", text()),
+        ("completionTime", nullable(time())),
+        ("startedTime", time()),
+        ("verified", boolean()),
+    ]);
     let status = object([
         ("availableUpdates", nullable(atomic(&release()))),
         ("capabilities", anything()),
         ("conditionalUpdates", atomic(&anything())),
         ("conditions", conditions()),
         ("desired", release()),
-        ("history", atomic(&entry)),
+        ("history", atomic(&merged(release(), times))),
         ("observedGeneration", int64()),
         ("versionHash", text()),
     ]);
-    let names = Names::new(GROUP, "v1", "ClusterVersion", "clusterversions").cluster_wide();
-    let (available, progressing) = (
-        condition("Available", "status"),
-        condition("Progressing", "status"),
-    );
-    let (since, message_path) = (
-        condition("Progressing", "lastTransitionTime"),
-        condition("Progressing", "message"),
-    );
-    definition(
-        &names,
-        spec_and_status(spec, status),
-        &[
-            (
-                "Version",
-                "string",
-                ".status.history[?(@.state==\"Completed\")].version",
-            ),
-            ("Available", "string", &available),
-            ("Progressing", "string", &progressing),
-            ("Since", "date", &since),
-            ("Status", "string", &message_path),
-        ],
-    )
+    let schema = spec_and_status(spec, status);
+    Crd::new(GROUP, "v1", "ClusterVersion", schema)
+        .cluster_wide()
+        .columns(&[
+            "Version .status.history[?(@.state==\"Completed\")].version",
+            "Available .status.conditions[?(@.type==\"Available\")].status",
+            "Progressing .status.conditions[?(@.type==\"Progressing\")].status",
+            "Since:date .status.conditions[?(@.type==\"Progressing\")].lastTransitionTime",
+            "Status .status.conditions[?(@.type==\"Progressing\")].message",
+            AGE,
+        ])
 }
 
-fn operators() -> Value {
-    let version = requiring(
-        object([("name", text()), ("version", text())]),
-        &["name", "version"],
-    );
-    let related = object([
-        ("group", text()),
-        ("name", text()),
-        ("namespace", text()),
-        ("resource", text()),
-    ]);
+fn operators() -> Crd {
+    let version = object([("name! version!", text())]);
+    let related = object([("group name namespace resource", text())]);
     let status = object([
         ("conditions", conditions()),
-        ("extension", with(anything(), json!({ "nullable": true }))),
+        ("extension", nullable(anything())),
         ("relatedObjects", list(&related)),
         ("versions", list(&version)),
     ]);
-    let names = Names::new(GROUP, "v1", "ClusterOperator", "clusteroperators")
+    let schema = spec_and_status(object([]), status);
+    Crd::new(GROUP, "v1", "ClusterOperator", schema)
         .short(&["co"])
-        .cluster_wide();
-    let state = |kind: &str| condition(kind, "status");
-    let (available, progressing, degraded) =
-        (state("Available"), state("Progressing"), state("Degraded"));
-    let (since, message_path) = (
-        condition("Available", "lastTransitionTime"),
-        condition("Progressing", "message"),
-    );
-    definition(
-        &names,
-        spec_and_status(object([]), status),
-        &[
-            (
-                "Version",
-                "string",
-                ".status.versions[?(@.name==\"operator\")].version",
-            ),
-            ("Available", "string", &available),
-            ("Progressing", "string", &progressing),
-            ("Degraded", "string", &degraded),
-            ("Since", "date", &since),
-            ("Message", "string", &message_path),
-        ],
-    )
+        .cluster_wide()
+        .columns(&[
+            "Version .status.versions[?(@.name==\"operator\")].version",
+            "Available .status.conditions[?(@.type==\"Available\")].status",
+            "Progressing .status.conditions[?(@.type==\"Progressing\")].status",
+            "Degraded .status.conditions[?(@.type==\"Degraded\")].status",
+            "Since:date .status.conditions[?(@.type==\"Available\")].lastTransitionTime",
+            "Message .status.conditions[?(@.type==\"Progressing\")].message",
+            AGE,
+        ])
 }

@@ -1,85 +1,60 @@
 //! Virtual machine templates, and SSP, the operator that creates them and the crons that keep boot
 //! images current.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cdi::data_import_cron_template;
-use super::schema::{
-    AGE, Names, PHASE, anything, boolean, definition, int64, list, object, open,
-    operator_conditions, requiring, text, texts, with_columns, without_status,
+use crate::schema::{
+    AGE, Crd, PHASE, anything, boolean, int64, list, object, open, operator_conditions, text,
+    text_map, with,
 };
 
 /// `SSP`.
-pub(super) fn ssp() -> Value {
+pub(super) fn ssp() -> Crd {
+    let namespace = json!({ "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" });
     let templates = object([
         (
             "dataImportCronTemplates",
             list(&data_import_cron_template()),
         ),
+        ("namespace", with(text(), namespace)),
+    ]);
+    let architectures = "controlPlaneArchitectures workloadArchitectures";
+    let spec = object([
+        ("cluster", object([(architectures, list(&text()))])),
+        ("commonTemplates!", templates),
+        ("enableMultipleArchitectures", boolean()),
         (
-            "namespace",
-            json!({
-                "type": "string",
-                "maxLength": 63,
-                "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-            }),
+            "templateValidator tlsSecurityProfile tokenGenerationService",
+            anything(),
         ),
     ]);
-    let cluster = object([
-        ("controlPlaneArchitectures", list(&text())),
-        ("workloadArchitectures", list(&text())),
-    ]);
-    let spec = requiring(
-        object([
-            ("cluster", cluster),
-            ("commonTemplates", templates),
-            ("enableMultipleArchitectures", boolean()),
-            ("templateValidator", anything()),
-            ("tlsSecurityProfile", anything()),
-            ("tokenGenerationService", anything()),
-        ]),
-        &["commonTemplates"],
-    );
-    let status = open(object([
+    let status = object([
         ("conditions", operator_conditions()),
         ("observedGeneration", int64()),
-        ("observedVersion", text()),
-        ("operatorVersion", text()),
-        ("phase", text()),
-        ("targetVersion", text()),
-    ]));
-    let names = Names::new("ssp.kubevirt.io", "v1beta3", "SSP", "ssps");
-    with_columns(
-        definition(&names, object([("spec", spec), ("status", status)]), &[]),
-        &[AGE, PHASE],
-    )
+        (
+            "observedVersion operatorVersion phase targetVersion",
+            text(),
+        ),
+    ]);
+    let schema = object([("spec", spec), ("status", open(status))]);
+    Crd::new("ssp.kubevirt.io", "v1beta3", "SSP", schema).columns(&[AGE, PHASE])
 }
 
 /// OpenShift's `Template`. There an aggregated API server serves and processes it; here it is only
 /// stored.
-pub(super) fn template() -> Value {
-    let parameter = requiring(
-        object([
-            ("description", text()),
-            ("displayName", text()),
-            ("from", text()),
-            ("generate", text()),
-            ("name", text()),
-            ("required", boolean()),
-            ("value", text()),
-        ]),
-        &["name"],
-    );
-    let schema = requiring(
-        object([
-            ("labels", texts()),
-            ("message", text()),
-            ("objects", list(&anything())),
-            ("parameters", list(&parameter)),
-        ]),
-        &["objects"],
-    );
-    let names = Names::new("template.openshift.io", "v1", "Template", "templates");
-    let columns = [("Description", "string", ".metadata.annotations.description")];
-    without_status(with_columns(definition(&names, schema, &[]), &columns))
+pub(super) fn template() -> Crd {
+    let parameter = object([
+        ("description displayName from generate name! value", text()),
+        ("required", boolean()),
+    ]);
+    let schema = object([
+        ("labels", text_map()),
+        ("message", text()),
+        ("objects!", list(&anything())),
+        ("parameters", list(&parameter)),
+    ]);
+    Crd::new("template.openshift.io", "v1", "Template", schema)
+        .without_status()
+        .columns(&["Description .metadata.annotations.description"])
 }

@@ -1,42 +1,36 @@
 //! Reports that the importer is deployed, and copies its configuration to the CDIConfig.
 
-use kube::api::{DynamicObject, PostParams};
-use kube::{Api, Client};
+use kube::Client;
+use kube::api::DynamicObject;
 use runtime::{Absent as _, Error, Key, Manager, Next, Reconcile};
 use serde_json::{Value, json};
 
 use crate::operators::conditions::NewCondition;
 use crate::operators::kinds::importer;
 use crate::operators::names::IMPORTER_CONFIG;
-use crate::operators::report::{Reports, conditions};
+use crate::operators::report::{Objects, conditions};
 
 /// Default share of file system overhead.
 const OVERHEAD: &str = "0.06";
 
 struct Operator {
-    client: Client,
-    importers: Reports,
-    configs: Reports,
+    importers: Objects,
+    configs: Objects,
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let (importers, queue) = Reports::start(manager, client.clone(), importer("CDI")).await;
-    let (configs, running) = Reports::follow(client.clone(), importer("CDIConfig"));
-    manager.spawn(running);
+    let (importers, queue) = Objects::start(manager, &client, importer("CDI")).await;
+    let configs = Objects::follow(manager, &client, importer("CDIConfig"));
     // Any change of the CDIConfig enqueues the CDI object it is derived from.
-    let (to, all) = (queue.clone(), importers.objects.clone());
-    configs.objects.on_change(move |_| {
-        for object in all.list() {
-            to.add(Key::of(&object.metadata));
-        }
+    let all = importers.cache.clone();
+    queue.enqueue_mapped(&configs.cache, move |_| {
+        let all = all.list();
+        all.iter()
+            .map(|object| Key::of(&object.metadata))
+            .collect::<Vec<_>>()
     });
-    configs.objects.synced().await;
-    let operator = Operator {
-        client,
-        importers,
-        configs,
-    };
-    manager.start(operator, &queue, 1);
+    configs.cache.synced().await;
+    manager.start(Operator { importers, configs }, &queue, 1);
 }
 
 impl Reconcile for Operator {
@@ -45,7 +39,7 @@ impl Reconcile for Operator {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(object) = self.importers.objects.find(key) else {
+        let Some(object) = self.importers.cache.find(key) else {
             return Ok(Next::Wait);
         };
         let config = object.data.pointer("/spec/config");
@@ -70,7 +64,7 @@ impl Reconcile for Operator {
 impl Operator {
     /// Copies the configuration to the CDIConfig.
     async fn update_config(&self, wanted: &Value) -> Result<(), Error> {
-        let Some(config) = self.configs.objects.get("", IMPORTER_CONFIG) else {
+        let Some(config) = self.configs.cache.get("", IMPORTER_CONFIG) else {
             return Ok(());
         };
         let wanted = match wanted {
@@ -78,19 +72,11 @@ impl Operator {
             _ => json!({}),
         };
         if config.data.get("spec") != Some(&wanted) {
-            let api: Api<DynamicObject> =
-                Api::all_with(self.client.clone(), &importer("CDIConfig"));
             // An update instead of a patch, so that removed settings are removed here, too.
             let mut changed = DynamicObject::clone(&config);
             changed.data["spec"] = wanted.clone();
-            let replaced = api
-                .replace(IMPORTER_CONFIG, &PostParams::default(), &changed)
-                .await
-                .not_found_as_none()
-                .map_err(Error::api(format!("replace CDIConfig {IMPORTER_CONFIG}")))?;
-            if let Some(replaced) = replaced {
-                self.configs.objects.saw(&replaced).await;
-            }
+            let replaced = self.configs.writer.replace(&changed).await;
+            replaced.not_found_as_none()?;
         }
         let global = wanted.pointer("/filesystemOverhead/global");
         let global = global.and_then(Value::as_str).unwrap_or(OVERHEAD);
@@ -98,8 +84,7 @@ impl Operator {
         if let Some(classes) = wanted.pointer("/filesystemOverhead/storageClass") {
             overhead["storageClass"] = classes.clone();
         }
-        self.configs
-            .report(&config, json!({ "filesystemOverhead": overhead }))
-            .await
+        let status = json!({ "filesystemOverhead": overhead });
+        self.configs.report(&config, status).await.map(drop)
     }
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Map, Value, json};
 
+use crate::names::annotation_is_true;
 use crate::storage::{DEFAULT_SNAPSHOT_CLASS, DRIVER, TOPOLOGY};
 
 /// A VolumeSnapshotClass.
@@ -16,13 +17,10 @@ pub(super) struct SnapshotClass {
 impl SnapshotClass {
     /// Parses a VolumeSnapshotClass.
     pub(super) fn read(object: &kube::api::DynamicObject) -> Option<Self> {
-        let annotations = object.metadata.annotations.as_ref();
         Some(Self {
             name: object.metadata.name.clone()?,
             driver: object.data.get("driver")?.as_str()?.to_owned(),
-            is_default: annotations
-                .and_then(|all| all.get(DEFAULT_SNAPSHOT_CLASS))
-                .is_some_and(|value| value == "true"),
+            is_default: annotation_is_true(&object.metadata, DEFAULT_SNAPSHOT_CLASS),
         })
     }
 }

@@ -1,22 +1,18 @@
 //! Maintains a `StorageProfile` for every storage class.
 
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
-use runtime::{
-    Absent as _, Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile,
-};
+use kube::Client;
+use kube::api::DynamicObject;
+use kube::core::GroupVersionKind;
+use runtime::{Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile};
 use serde_json::{Value, json};
 
 use super::profile::{SnapshotClass, advice};
 use crate::operators::kinds::importer;
-use crate::operators::report::Reports;
+use crate::operators::report::Objects;
 
 struct Profiles {
-    client: Client,
-    kind: ApiResource,
-    reports: Reports,
+    objects: Objects,
     classes: Cache<StorageClass>,
     foreign: OptionalKinds,
 }
@@ -26,24 +22,10 @@ fn snapshot_classes() -> GroupVersionKind {
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let kind = importer("StorageProfile");
-    let (reports, queue) = Reports::start(manager, client.clone(), kind.clone()).await;
     // A deleted profile is created again.
-    let to = queue.clone();
-    reports.objects.on_change(move |change| {
-        if change.new.is_none()
-            && let Some(gone) = change.object()
-        {
-            to.add(Key::of(&gone.metadata));
-        }
-    });
+    let (objects, queue) = Objects::start(manager, &client, importer("StorageProfile")).await;
     let classes = manager.cache::<StorageClass>();
-    let to = queue.clone();
-    classes.on_change(move |change| {
-        if let Some(class) = change.object() {
-            to.add(Key::of(&class.metadata));
-        }
-    });
+    queue.enqueue_objects(&classes);
     let foreign = manager.optional_kinds().clone();
     foreign.follow(&snapshot_classes());
     let (to, all) = (queue.clone(), classes.clone());
@@ -56,9 +38,7 @@ pub(super) async fn start(manager: &Manager, client: Client) {
     });
     classes.synced().await;
     let profiles = Profiles {
-        client,
-        kind,
-        reports,
+        objects,
         classes,
         foreign,
     };
@@ -71,15 +51,22 @@ impl Reconcile for Profiles {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let profile = self.reports.objects.find(key);
+        let profile = self.objects.cache.find(key);
         match (self.classes.find(key), profile) {
             (Some(class), Some(profile)) => {
                 let wanted = profile.data.get("spec").unwrap_or(&Value::Null);
                 let status = advice(&class, wanted, &self.snapshots().await?);
-                self.reports.report(&profile, status).await?;
+                self.objects.report(&profile, status).await?;
             }
-            (Some(_), None) => self.create(&key.name).await?,
-            (None, Some(profile)) => self.delete(&profile).await?,
+            // Its status follows once the watch delivers it.
+            (Some(_), None) => {
+                let profile = DynamicObject::new(&key.name, &self.objects.kind);
+                let profile = profile.data(json!({ "spec": {} }));
+                self.objects.writer.create(&profile).await?;
+            }
+            (None, Some(profile)) => {
+                self.objects.writer.delete(&profile.metadata).await?;
+            }
             (None, None) => {}
         }
         Ok(Next::Wait)
@@ -94,38 +81,5 @@ impl Profiles {
             .iter()
             .filter_map(|it| SnapshotClass::read(it))
             .collect())
-    }
-
-    fn api(&self) -> Api<DynamicObject> {
-        Api::all_with(self.client.clone(), &self.kind)
-    }
-
-    /// Creates the profile of a class; its status follows once the watch delivers it.
-    async fn create(&self, name: &str) -> Result<(), Error> {
-        let profile = DynamicObject::new(name, &self.kind).data(json!({ "spec": {} }));
-        let created = self
-            .api()
-            .create(&PostParams::default(), &profile)
-            .await
-            .map_err(Error::api(format!("create StorageProfile {name}")))?;
-        self.reports.objects.saw(&created).await;
-        Ok(())
-    }
-
-    async fn delete(&self, profile: &DynamicObject) -> Result<(), Error> {
-        let name = profile.metadata.name.as_deref().unwrap_or_default();
-        let options = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: profile.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        self.api()
-            .delete(name, &options)
-            .await
-            .not_found_as_none()
-            .map(drop)
-            .map_err(Error::api(format!("delete StorageProfile {name}")))
     }
 }

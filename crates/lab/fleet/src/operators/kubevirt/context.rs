@@ -3,35 +3,31 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{
-    DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-};
-use kube::core::ApiResource;
-use kube::{Api, Client};
-use runtime::{Absent as _, Cache, Error, Events, Key, Manager};
-use serde_json::{Value, json};
+use kube::Client;
+use kube::api::{DynamicObject, ObjectMeta};
+use runtime::{Absent as _, Cache, Error, Events, Manager, Writer};
+use serde_json::Value;
 
 use super::config::Config;
 use super::kubevirt;
 use super::launcher::Launcher;
+use crate::operators::report::Objects;
 use crate::pace::Pace;
 
 /// Clones share all state.
 #[derive(Clone)]
 pub(super) struct Context {
-    pub(super) client: Client,
     /// Speed of simulated time, as a multiple of real time.
     pub(super) speed: f64,
     pub(super) pace: Pace,
     pub(super) nodes: Cache<Node>,
     pub(super) pods: Cache<Pod>,
-    pub(super) machines: Cache<DynamicObject>,
-    pub(super) instances: Cache<DynamicObject>,
-    pub(super) migrations: Cache<DynamicObject>,
+    pub(super) machines: Objects,
+    pub(super) instances: Objects,
+    pub(super) migrations: Objects,
     pub(super) configs: Cache<DynamicObject>,
-    pub(super) machine_kind: ApiResource,
-    pub(super) instance_kind: ApiResource,
-    pub(super) migration_kind: ApiResource,
+    pub(super) node_writer: Writer<Node>,
+    pod_writer: Writer<Pod>,
     /// Event recorder of virt-controller.
     pub(super) controller: Events,
     /// Event recorder of virt-handler.
@@ -41,36 +37,28 @@ pub(super) struct Context {
 impl Context {
     /// Starts the caches of all kinds.
     pub(super) async fn start(manager: &Manager, client: Client, speed: f64) -> Self {
-        let follow = |kind: &ApiResource| {
-            let (cache, running) = Cache::follow(Api::all_with(client.clone(), kind));
-            manager.spawn(running);
-            cache
-        };
-        let machine_kind = kubevirt("VirtualMachine");
-        let instance_kind = kubevirt("VirtualMachineInstance");
-        let migration_kind = kubevirt("VirtualMachineInstanceMigration");
+        let follow = |kind: &str| Objects::follow(manager, &client, kubevirt(kind));
+        let (nodes, pods) = (manager.cache(), manager.cache());
         let context = Self {
             speed,
             pace: Pace::new(speed),
-            nodes: manager.cache(),
-            pods: manager.cache(),
-            machines: follow(&machine_kind),
-            instances: follow(&instance_kind),
-            migrations: follow(&migration_kind),
-            configs: follow(&kubevirt("KubeVirt")),
-            machine_kind,
-            instance_kind,
-            migration_kind,
+            machines: follow("VirtualMachine"),
+            instances: follow("VirtualMachineInstance"),
+            migrations: follow("VirtualMachineInstanceMigration"),
+            configs: follow("KubeVirt").cache,
+            node_writer: Writer::cluster(client.clone()).shown_by(&nodes),
+            pod_writer: Writer::namespaced(client.clone()).shown_by(&pods),
+            nodes,
+            pods,
             controller: manager.events("virtualmachine-controller"),
             handler: manager.events("virt-handler"),
-            client,
         };
         tokio::join!(
             context.nodes.synced(),
             context.pods.synced(),
-            context.machines.synced(),
-            context.instances.synced(),
-            context.migrations.synced(),
+            context.machines.cache.synced(),
+            context.instances.cache.synced(),
+            context.migrations.cache.synced(),
             context.configs.synced(),
         );
         context
@@ -83,125 +71,48 @@ impl Context {
 
     /// The launcher pods of an instance.
     pub(super) fn launchers(&self, instance: &ObjectMeta) -> Vec<Launcher> {
-        let uid = instance.uid.as_deref().unwrap_or_default();
-        let pods = self.pods.controlled_by(uid);
+        let pods = self
+            .pods
+            .controlled_by(instance.uid.as_deref().unwrap_or_default());
         pods.iter().map(|pod| Launcher::of(pod)).collect()
-    }
-
-    pub(super) fn api(&self, kind: &ApiResource, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, kind)
     }
 
     /// Updates an instance; fails with a conflict if it changed since it was read, or if an
     /// admission webhook denies it.
     pub(super) async fn update_instance(&self, instance: &DynamicObject) -> Result<(), Error> {
-        let key = Key::of(&instance.metadata);
-        let written = self
-            .api(&self.instance_kind, &key.namespace)
-            .replace(&key.name, &PostParams::default(), instance)
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("update instance {key}")))?;
-        if let Some(written) = written {
-            self.instances.saw(&written).await;
-        }
-        Ok(())
-    }
-
-    /// Adds or removes a finalizer of an object. The cache has the change when this returns.
-    pub(super) async fn finalize(
-        &self,
-        (cache, kind): (&Cache<DynamicObject>, &ApiResource),
-        object: &DynamicObject,
-        finalizer: &str,
-        wanted: bool,
-    ) -> Result<(), Error> {
-        let key = Key::of(&object.metadata);
-        let mut all = object.metadata.finalizers.clone().unwrap_or_default();
-        all.retain(|one| one != finalizer);
-        if wanted {
-            all.push(finalizer.to_owned());
-        }
-        let patch = json!({ "metadata": {
-            "uid": object.metadata.uid,
-            "resourceVersion": object.metadata.resource_version,
-            "finalizers": all,
-        }});
-        self.api(kind, &key.namespace)
-            .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch {} {key}", kind.kind)))?;
-        let uid = object.metadata.uid.clone();
-        cache
-            .shows(&key, |now| {
-                now.is_none_or(|now| {
-                    let has = now.metadata.finalizers.iter().flatten();
-                    now.metadata.uid != uid || has.into_iter().any(|one| one == finalizer) == wanted
-                })
-            })
-            .await;
-        Ok(())
+        let written = self.instances.writer.replace(instance).await;
+        written.not_found_as_none().map(drop)
     }
 
     /// Creates a pod.
     pub(super) async fn create_pod(&self, namespace: &str, pod: Value) -> Result<Pod, Error> {
-        let what = || format!("create a launcher in {namespace}");
-        let pod: Pod = serde_json::from_value(pod)
-            .map_err(|error| Error::Invalid(format!("{}: {error}", what())))?;
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let made = api
-            .create(&PostParams::default(), &pod)
-            .await
-            .map_err(Error::api(what()))?;
-        self.pods.saw(&made).await;
-        Ok(made)
+        let mut pod: Pod = serde_json::from_value(pod)
+            .map_err(|error| Error::Invalid(format!("the launcher in {namespace}: {error}")))?;
+        pod.metadata.namespace = Some(namespace.to_owned());
+        self.pod_writer.create(&pod).await
     }
 
-    /// Deletes a pod, with a precondition on its UID.
+    /// Deletes this very pod.
     pub(super) async fn delete_pod(&self, namespace: &str, pod: &Launcher) -> Result<(), Error> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let deleted = api
-            .delete(&pod.name, &only(&pod.uid))
-            .await
-            .not_found_as_none();
-        settled(deleted).map_err(Error::api(format!("delete pod {namespace}/{}", pod.name)))?;
         let meta = ObjectMeta {
             namespace: Some(namespace.to_owned()),
             name: Some(pod.name.clone()),
             uid: Some(pod.uid.clone()),
             ..ObjectMeta::default()
         };
-        self.pods.wait_for_deletion(&meta).await;
-        Ok(())
+        settled(self.pod_writer.delete(&meta).await)
     }
 
-    /// Deletes an instance, with a precondition on its UID.
+    /// Deletes this very instance.
     pub(super) async fn delete_instance(&self, instance: &DynamicObject) -> Result<(), Error> {
-        let key = Key::of(&instance.metadata);
-        let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-        let api = self.api(&self.instance_kind, &key.namespace);
-        let deleted = api.delete(&key.name, &only(uid)).await.not_found_as_none();
-        settled(deleted).map_err(Error::api(format!("delete instance {key}")))?;
-        self.instances.wait_for_deletion(&instance.metadata).await;
-        Ok(())
-    }
-}
-
-fn only(uid: &str) -> DeleteParams {
-    DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
+        settled(self.instances.writer.delete(&instance.metadata).await)
     }
 }
 
 /// The object is gone, even if another one has its name by now.
-fn settled<T>(deleted: Result<T, kube::Error>) -> Result<(), kube::Error> {
+fn settled<T>(deleted: Result<T, Error>) -> Result<(), Error> {
     match deleted {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) if error.is_conflict() => Ok(()),
         other => other.map(drop),
     }
 }

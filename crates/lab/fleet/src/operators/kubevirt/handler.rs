@@ -14,10 +14,10 @@ use super::context::Context;
 use super::launcher::Launcher;
 use super::object::{enter, set_condition, status, text};
 use crate::model::Cpu;
-use crate::names::CPU;
+use crate::names::{CPU, annotation};
 use crate::nodes::is_alive;
 use crate::operators::report::now;
-use step::{Step, step};
+use step::{HandlerStep, step};
 
 /// Boot time of a guest.
 const BOOT_TIME: Duration = Duration::from_secs(2);
@@ -28,15 +28,7 @@ const SHUT_DOWN_MESSAGE: &str = "The VirtualMachineInstance was shut down.";
 /// Message for a guest that crashed.
 const CRASHED_MESSAGE: &str = "The VirtualMachineInstance crashed.";
 
-pub(super) struct Handler {
-    context: Context,
-}
-
-impl Handler {
-    pub(super) fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
+pub(super) struct Handler(pub(super) Context);
 
 impl Reconcile for Handler {
     fn name(&self) -> &'static str {
@@ -44,9 +36,9 @@ impl Reconcile for Handler {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let context = &self.context;
+        let context = &self.0;
         loop {
-            let Some(instance) = context.instances.find(key) else {
+            let Some(instance) = context.instances.cache.find(key) else {
                 return Ok(Next::Wait);
             };
             let node = context.nodes.get("", text(&instance, "/status/nodeName"));
@@ -58,26 +50,26 @@ impl Reconcile for Handler {
             let launchers = context.launchers(&instance.metadata);
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
             match step(&instance, node.as_deref(), cpu.as_ref(), &launchers) {
-                Step::Nothing => return Ok(Next::Wait),
-                Step::Run(launcher) => {
+                HandlerStep::Nothing => return Ok(Next::Wait),
+                HandlerStep::Run(launcher) => {
                     if let Some(left) = context.pace.left(&format!("boot {uid}"), BOOT_TIME) {
                         return Ok(Next::After(left));
                     }
                     self.run(&instance, launcher).await?;
                 }
-                Step::ShutDown => {
+                HandlerStep::ShutDown => {
                     if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN_TIME) {
                         return Ok(Next::After(left));
                     }
                     self.end(&instance, "Succeeded", "", SHUT_DOWN_MESSAGE)
                         .await?;
                 }
-                Step::Ended => {
+                HandlerStep::Ended => {
                     self.end(&instance, "Succeeded", "", SHUT_DOWN_MESSAGE)
                         .await?;
                 }
-                Step::Crashed => self.end(&instance, "Failed", "", CRASHED_MESSAGE).await?,
-                Step::Refused(why) => self.refuse(&instance, &why).await?,
+                HandlerStep::Crashed => self.end(&instance, "Failed", "", CRASHED_MESSAGE).await?,
+                HandlerStep::Refused(why) => self.refuse(&instance, &why).await?,
             }
         }
     }
@@ -85,7 +77,7 @@ impl Reconcile for Handler {
 
 /// The CPU annotation of a node.
 pub(super) fn cpu_of(node: &Node) -> Option<Cpu> {
-    Cpu::of_annotation(node.metadata.annotations.as_ref()?.get(CPU)?)
+    Cpu::of_annotation(annotation(&node.metadata, CPU)?)
 }
 
 impl Handler {
@@ -105,20 +97,12 @@ impl Handler {
         status["migrationMethod"] = json!("LiveMigration");
         status["migrationTransport"] = json!("Unix");
         enter(&mut changed, "Running", &now);
-        self.context.update_instance(&changed).await?;
-        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
-        events.normal_of_kind(
-            &**instance,
-            kind,
-            "Created",
-            "VirtualMachineInstance defined.",
-        );
-        events.normal_of_kind(
-            &**instance,
-            kind,
-            "Started",
-            "VirtualMachineInstance started.",
-        );
+        self.0.update_instance(&changed).await?;
+        let (events, kind) = (&self.0.handler, &self.0.instances.kind);
+        for (reason, what) in [("Created", "defined"), ("Started", "started")] {
+            let text = format!("VirtualMachineInstance {what}.");
+            events.normal_of_kind(&**instance, kind, reason, text);
+        }
         Ok(())
     }
 
@@ -143,8 +127,8 @@ impl Handler {
             status(&mut changed)["reason"] = json!(reason);
         }
         enter(&mut changed, phase, &now);
-        self.context.update_instance(&changed).await?;
-        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        self.0.update_instance(&changed).await?;
+        let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         if phase == "Failed" {
             events.warning_of_kind(&**instance, kind, "Stopped", message);
         } else {
@@ -156,7 +140,7 @@ impl Handler {
     /// Marks the instance as failed to start in libvirt.
     async fn refuse(&self, instance: &Arc<DynamicObject>, why: &str) -> Result<(), Error> {
         let message = format!("server error. command SyncVMI failed: \"{why}\"");
-        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         events.warning_of_kind(&**instance, kind, "SyncFailed", message.clone());
         let mut changed = DynamicObject::clone(instance);
         let now = now();

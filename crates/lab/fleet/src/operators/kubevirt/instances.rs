@@ -12,20 +12,12 @@ use super::labels::NODE_NAME;
 use super::launcher::{self, Launcher};
 use super::object::{enter, remove_condition, set_condition, status};
 use crate::operators::report::now;
-use step::{Step, step};
+use step::{InstanceStep, step};
 
 /// Keeps an instance until its pods are gone.
 pub(super) const FINALIZER: &str = "foregroundDeleteVirtualMachine";
 
-pub(super) struct Instances {
-    context: Context,
-}
-
-impl Instances {
-    pub(super) fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
+pub(super) struct Instances(pub(super) Context);
 
 impl Reconcile for Instances {
     fn name(&self) -> &'static str {
@@ -33,18 +25,18 @@ impl Reconcile for Instances {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let context = &self.context;
+        let context = &self.0;
         loop {
-            let Some(instance) = context.instances.find(key) else {
+            let Some(instance) = context.instances.cache.find(key) else {
                 return Ok(Next::Wait);
             };
             let launchers = context.launchers(&instance.metadata);
             match step(&instance, &launchers) {
-                Step::Nothing => return Ok(Next::Wait),
-                Step::Accept => self.accept(&instance).await?,
-                Step::Launch => self.launch(&instance).await?,
-                Step::Begin => self.enter(&instance, "Scheduling", |_| ()).await?,
-                Step::Wait(why) => {
+                InstanceStep::Nothing => return Ok(Next::Wait),
+                InstanceStep::Accept => self.accept(&instance).await?,
+                InstanceStep::Launch => self.launch(&instance).await?,
+                InstanceStep::Begin => self.enter(&instance, "Scheduling", |_| ()).await?,
+                InstanceStep::Wait(why) => {
                     let mut changed = DynamicObject::clone(&instance);
                     let condition = ("PodScheduled", false);
                     if !set_condition(&mut changed, condition, "Unschedulable", why, &now()) {
@@ -52,16 +44,16 @@ impl Reconcile for Instances {
                     }
                     context.update_instance(&changed).await?;
                 }
-                Step::HandOver(launcher) => self.hand_over(&instance, launcher).await?,
-                Step::Fail(why) => self.fail(&instance, why).await?,
-                Step::Clean(launchers) => {
+                InstanceStep::HandOver(launcher) => self.hand_over(&instance, launcher).await?,
+                InstanceStep::Fail(why) => self.fail(&instance, why).await?,
+                InstanceStep::Clean(launchers) => {
                     for launcher in launchers {
                         context.delete_pod(&key.namespace, launcher).await?;
                     }
                 }
-                Step::Release => {
-                    let kind = (&context.instances, &context.instance_kind);
-                    context.finalize(kind, &instance, FINALIZER, false).await?;
+                InstanceStep::Release => {
+                    let instances = &context.instances;
+                    instances.set_finalizer(&instance, FINALIZER, false).await?;
                     return Ok(Next::Wait);
                 }
             }
@@ -74,7 +66,7 @@ impl Instances {
     async fn accept(&self, instance: &DynamicObject) -> Result<(), Error> {
         let mut changed = instance.clone();
         let mut spec = changed.data["spec"].take();
-        defaults::fill(&mut spec, &self.context.config());
+        defaults::fill(&mut spec, &self.0.config());
         let refusal = defaults::refusal(&spec);
         changed.data["spec"] = spec;
         let finalizers = changed.metadata.finalizers.get_or_insert_default();
@@ -83,22 +75,22 @@ impl Instances {
         }
         if let Some(refusal) = refusal {
             // KubeVirt's webhook would have denied it. An invalid instance fails instead.
-            let kind = &self.context.instance_kind;
-            let events = &self.context.controller;
+            let kind = &self.0.instances.kind;
+            let events = &self.0.controller;
             events.warning_of_kind(instance, kind, "Invalid", refusal.clone());
             status(&mut changed)["reason"] = json!(refusal);
             enter(&mut changed, "Failed", &now());
         } else {
             enter(&mut changed, "Pending", &now());
         }
-        self.context.update_instance(&changed).await
+        self.0.update_instance(&changed).await
     }
 
     async fn launch(&self, instance: &DynamicObject) -> Result<(), Error> {
         let key = Key::of(&instance.metadata);
-        let pod = launcher::render(instance, &self.context.config());
-        let made = self.context.create_pod(&key.namespace, pod).await;
-        let (events, kind) = (&self.context.controller, &self.context.instance_kind);
+        let pod = launcher::render(instance, &self.0.config());
+        let made = self.0.create_pod(&key.namespace, pod).await;
+        let (events, kind) = (&self.0.controller, &self.0.instances.kind);
         match &made {
             Ok(pod) => {
                 let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -143,6 +135,6 @@ impl Instances {
         let mut changed = instance.clone();
         change(&mut changed);
         enter(&mut changed, phase, &now());
-        self.context.update_instance(&changed).await
+        self.0.update_instance(&changed).await
     }
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use runtime::{Absent as _, Change, Error, Key, Manager, Next, Queue, Reconcile};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +12,7 @@ use super::config::Config;
 use super::context::Context;
 use super::labels::{OBSOLETE_HOST_MODEL, SCHEDULABLE, SKIP_NODE, relabelled};
 use crate::model::Cpu;
-use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, annotation_is_true};
+use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, annotation, annotation_is_true, label};
 
 /// Nodes reconciled concurrently.
 const WORKERS: usize = 6;
@@ -24,34 +22,24 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(5);
 const DEVICES: &str = "1k";
 const KVM: &str = "devices.kubevirt.io/kvm";
 
-struct Labeller {
-    context: Context,
-}
+struct Labeller(Context);
 
 /// Starts the node labeller.
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    context.nodes.on_change(move |change| {
-        if matters(change)
-            && let Some(node) = &change.new
-        {
-            to.add(Key::of(&node.metadata));
-        }
+    queue.enqueue_mapped(&context.nodes, |change| {
+        let node = change.new.as_ref().filter(|_| matters(change));
+        node.map(|node| Key::of(&node.metadata))
     });
-    let (to, nodes) = (queue.clone(), context.nodes.clone());
-    context.configs.on_change(move |change| {
+    let nodes = context.nodes.clone();
+    queue.enqueue_mapped(&context.configs, move |change| {
         let config_of = |side: &Option<Arc<_>>| Config::of(side.as_deref());
-        if config_of(&change.old) != config_of(&change.new) {
-            for node in nodes.list() {
-                to.add(Key::of(&node.metadata));
-            }
-        }
+        let mut nodes = nodes.list();
+        nodes.retain(|_| config_of(&change.old) != config_of(&change.new));
+        let keys = nodes.iter().map(|node| Key::of(&node.metadata));
+        keys.collect::<Vec<_>>()
     });
-    let labeller = Labeller {
-        context: context.clone(),
-    };
-    manager.start(labeller, &queue, WORKERS);
+    manager.start(Labeller(context.clone()), &queue, WORKERS);
 }
 
 /// Whether a change of a node affects its labels or devices. Most changes are heartbeats.
@@ -72,7 +60,7 @@ impl Reconcile for Labeller {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(node) = self.context.nodes.find(key) else {
+        let Some(node) = self.0.nodes.find(key) else {
             return Ok(Next::Wait);
         };
         if !has_handler(&node) {
@@ -82,7 +70,7 @@ impl Reconcile for Labeller {
         if annotation_is_true(&node.metadata, FAILED) {
             // virt-controller waits for the heartbeat timeout before it marks the node
             // unschedulable.
-            if let Some(left) = self.context.pace.left(&heartbeat_timer, HEARTBEAT_TIMEOUT) {
+            if let Some(left) = self.0.pace.left(&heartbeat_timer, HEARTBEAT_TIMEOUT) {
                 return Ok(Next::After(left));
             }
             let mut labels = node.metadata.labels.clone().unwrap_or_default();
@@ -90,8 +78,8 @@ impl Reconcile for Labeller {
             self.label(&node, &labels).await?;
             return Ok(Next::Wait);
         }
-        self.context.pace.forget(&heartbeat_timer);
-        let config = self.context.config();
+        self.0.pace.forget(&heartbeat_timer);
+        let config = self.0.config();
         let wanted = wanted(&node, &config);
         self.warn_if_obsolete(&node, &wanted, &config);
         self.label(&node, &wanted).await?;
@@ -105,7 +93,7 @@ impl Reconcile for Labeller {
 /// Whether virt-handler runs on a node: on simulated Linux nodes of a supported architecture that
 /// are not tainted as control plane.
 fn has_handler(node: &Node) -> bool {
-    let label = |key: &str| node.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let label = |key: &str| label(&node.metadata, key);
     let control = [format!("{ROLE}control-plane"), format!("{ROLE}master")];
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let mut taints = taints.into_iter().flatten();
@@ -119,10 +107,8 @@ fn has_handler(node: &Node) -> bool {
 fn wanted(node: &Node, config: &Config) -> BTreeMap<String, String> {
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
     labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
-    let annotations = node.metadata.annotations.as_ref();
-    let annotation = |key: &str| annotations?.get(key);
-    let cpu = annotation(CPU).and_then(|text| Cpu::of_annotation(text));
-    match cpu.filter(|_| annotation(SKIP_NODE).is_none()) {
+    let cpu = annotation(&node.metadata, CPU).and_then(Cpu::of_annotation);
+    match cpu.filter(|_| annotation(&node.metadata, SKIP_NODE).is_none()) {
         Some(cpu) => {
             let arch = labels.get(ARCH).map_or("amd64", String::as_str).to_owned();
             relabelled(&labels, &cpu, &arch, config)
@@ -139,9 +125,8 @@ fn has_devices(node: &Node) -> bool {
 impl Labeller {
     /// Emits a warning event when the node's host model becomes obsolete.
     fn warn_if_obsolete(&self, node: &Node, wanted: &BTreeMap<String, String>, config: &Config) {
-        let labels = node.metadata.labels.as_ref();
-        let known = labels.is_some_and(|labels| labels.contains_key(OBSOLETE_HOST_MODEL));
-        if known || !wanted.contains_key(OBSOLETE_HOST_MODEL) {
+        let known = label(&node.metadata, OBSOLETE_HOST_MODEL);
+        if known.is_some() || !wanted.contains_key(OBSOLETE_HOST_MODEL) {
             return;
         }
         let model = wanted
@@ -152,7 +137,7 @@ impl Labeller {
             model.unwrap_or_default(),
             config.obsolete_as_printed()
         );
-        let events = &self.context.handler;
+        let events = &self.0.handler;
         events.warning(node, "HostModelIsObsolete", message);
     }
 
@@ -171,42 +156,18 @@ impl Labeller {
         }
         // With the resource version that was read, so that a concurrent change of the labels is a
         // conflict, as in KubeVirt.
-        let patch = json!({ "metadata": {
-            "uid": node.metadata.uid,
-            "resourceVersion": node.metadata.resource_version,
-            "labels": news,
-        }});
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let api: Api<Node> = Api::all(self.context.client.clone());
-        let written = api
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch node {name}")))?;
-        if let Some(written) = written {
-            self.context.nodes.saw(&written).await;
-        }
-        Ok(())
+        let patch = json!({ "metadata": { "labels": news } });
+        let written = self.0.node_writer.merge_into(&node.metadata, patch).await;
+        written.not_found_as_none().map(drop)
     }
 
     /// Adds KVM devices to the node's capacity.
     async fn add_devices(&self, node: &Node) -> Result<(), Error> {
         let devices = json!({ KVM: DEVICES });
-        let patch = json!({
-            "metadata": { "uid": node.metadata.uid },
-            "status": { "capacity": devices, "allocatable": devices },
-        });
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let api: Api<Node> = Api::all(self.context.client.clone());
-        let written = api
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch status of node {name}")))?;
-        if let Some(written) = written {
-            self.context.nodes.saw(&written).await;
-        }
-        Ok(())
+        let status = json!({ "capacity": devices, "allocatable": devices });
+        let writer = &self.0.node_writer;
+        let written = writer.set_status_fields(&node.metadata, &status).await;
+        written.map(drop)
     }
 }
 

@@ -3,8 +3,8 @@
 mod decide;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use runtime::{Absent as _, Error, Key, Next, Reconcile};
+use kube::api::DynamicObject;
+use runtime::{Error, Key, Next, Reconcile};
 use serde_json::{Value, json};
 
 use super::context::Context;
@@ -12,6 +12,7 @@ use super::defaults;
 use super::instances::FINALIZER as INSTANCE_FINALIZER;
 use super::labels::MACHINE_NAME;
 use super::object::is_leaving;
+use crate::names::name_of;
 use crate::operators::conditions::NewCondition;
 use crate::operators::report::{conditions, generation};
 use decide::{Action, VirtualMachineInputs, decide};
@@ -19,15 +20,7 @@ use decide::{Action, VirtualMachineInputs, decide};
 /// Keeps a virtual machine until its instance is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 
-pub(super) struct Machines {
-    context: Context,
-}
-
-impl Machines {
-    pub(super) fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
+pub(super) struct Machines(pub(super) Context);
 
 impl Reconcile for Machines {
     fn name(&self) -> &'static str {
@@ -35,17 +28,17 @@ impl Reconcile for Machines {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let context = &self.context;
+        let context = &self.0;
         loop {
-            let Some(machine) = context.machines.find(key) else {
+            let Some(machine) = context.machines.cache.find(key) else {
                 return Ok(Next::Wait);
             };
-            let kind = (&context.machines, &context.machine_kind);
+            let machines = &context.machines;
             if !is_leaving(&machine) && !is_finalized(&machine) {
-                context.finalize(kind, &machine, FINALIZER, true).await?;
+                machines.set_finalizer(&machine, FINALIZER, true).await?;
                 continue;
             }
-            let instance = context.instances.find(key);
+            let instance = context.instances.cache.find(key);
             let instance = instance.filter(|it| is_owned(it, &machine));
             let verdict = decide(&VirtualMachineInputs {
                 machine: &machine,
@@ -68,7 +61,7 @@ impl Reconcile for Machines {
             status["desiredGeneration"] = json!(generation(&machine));
             status["conditions"] = conditions(&machine, vec![ready_condition]);
             // The status holds the backoff state, so it is written before acting on it.
-            if self.report(&machine, status).await? {
+            if machines.report(&machine, status).await? {
                 continue;
             }
             match (verdict.act, instance) {
@@ -80,10 +73,10 @@ impl Reconcile for Machines {
                         "Stopped the virtual machine by deleting the virtual machine instance {name}"
                     );
                     let events = &context.controller;
-                    events.normal_of_kind(&*machine, kind.1, "SuccessfulDelete", text);
+                    events.normal_of_kind(&*machine, &machines.kind, "SuccessfulDelete", text);
                 }
                 (Action::Finish, _) => {
-                    context.finalize(kind, &machine, FINALIZER, false).await?;
+                    machines.set_finalizer(&machine, FINALIZER, false).await?;
                     return Ok(Next::Wait);
                 }
                 (Action::Nothing | Action::Stop, _) => {
@@ -109,38 +102,13 @@ fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
 }
 
 impl Machines {
-    /// Patches the changed status fields; returns whether there were any.
-    async fn report(&self, machine: &DynamicObject, status: Value) -> Result<bool, Error> {
-        let old = machine.data.get("status").unwrap_or(&Value::Null);
-        let mut news = status;
-        if let Some(news) = news.as_object_mut() {
-            news.retain(|field, value| old.get(field).unwrap_or(&Value::Null) != value);
-        }
-        if news.as_object().is_none_or(serde_json::Map::is_empty) {
-            return Ok(false);
-        }
-        let key = Key::of(&machine.metadata);
-        let patch = json!({ "metadata": { "uid": machine.metadata.uid }, "status": news });
-        let written = self
-            .context
-            .api(&self.context.machine_kind, &key.namespace)
-            .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch status of virtual machine {key}")))?;
-        if let Some(written) = written {
-            self.context.machines.saw(&written).await;
-        }
-        Ok(true)
-    }
-
     /// Creates the instance of a virtual machine.
     async fn start(&self, machine: &DynamicObject) -> Result<(), Error> {
-        let context = &self.context;
+        let context = &self.0;
         let key = Key::of(&machine.metadata);
         let mut instance = self.instance(machine);
         defaults::fill(&mut instance["spec"], &context.config());
-        let (events, kind) = (&context.controller, &context.machine_kind);
+        let (events, kind) = (&context.controller, &context.machines.kind);
         let failed = |why: String| {
             let text = format!("Error creating virtual machine instance: {why}");
             events.warning_of_kind(machine, kind, "FailedCreate", text);
@@ -151,14 +119,8 @@ impl Machines {
         }
         let instance: DynamicObject = serde_json::from_value(instance)
             .map_err(|error| Error::Invalid(format!("create instance {key}: {error}")))?;
-        let made = context
-            .api(&context.instance_kind, &key.namespace)
-            .create(&PostParams::default(), &instance)
-            .await
-            .map_err(Error::api(format!("create instance {key}")));
-        match made {
-            Ok(made) => {
-                context.instances.saw(&made).await;
+        match context.instances.writer.create(&instance).await {
+            Ok(_) => {
                 let name = &key.name;
                 let text = format!(
                     "Started the virtual machine by creating the new virtual machine instance {name}"
@@ -177,7 +139,7 @@ impl Machines {
 
     fn instance(&self, machine: &DynamicObject) -> Value {
         let meta = &machine.metadata;
-        let name = meta.name.as_deref().unwrap_or_default();
+        let name = name_of(meta);
         let template = machine.data.pointer("/spec/template");
         let template = template.unwrap_or(&Value::Null);
         let mut labels = template["metadata"]["labels"].clone();
@@ -191,8 +153,8 @@ impl Machines {
             "labels": labels,
             "finalizers": [INSTANCE_FINALIZER],
             "ownerReferences": [{
-                "apiVersion": self.context.machine_kind.api_version,
-                "kind": self.context.machine_kind.kind,
+                "apiVersion": self.0.machines.kind.api_version,
+                "kind": self.0.machines.kind.kind,
                 "name": name,
                 "uid": meta.uid,
                 "controller": true,
@@ -203,8 +165,8 @@ impl Machines {
             metadata["annotations"] = template["metadata"]["annotations"].clone();
         }
         json!({
-            "apiVersion": self.context.instance_kind.api_version,
-            "kind": self.context.instance_kind.kind,
+            "apiVersion": self.0.instances.kind.api_version,
+            "kind": self.0.instances.kind.kind,
             "metadata": metadata,
             "spec": template["spec"],
         })

@@ -10,9 +10,8 @@ mod step;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use runtime::{Absent as _, Error, Index, Key, Manager, Next, Queue, Reconcile};
+use kube::api::DynamicObject;
+use runtime::{Error, Index, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
 use super::context::Context;
@@ -20,9 +19,10 @@ use super::handler::cpu_of;
 use super::labels::{DOMAIN, MIGRATION_JOB, MIGRATION_JOB_NAME, MIGRATION_TARGET, NODE_NAME};
 use super::launcher::{self, Launcher};
 use super::object::{enter, is_final, phase, status, text};
+use crate::names::{annotation, name_of, namespace_of};
 use crate::operators::report::now;
 use selectors::{lacking, mismatch, target_selector};
-use step::{MigrationInputs, Step, step};
+use step::{MigrationInputs, MigrationStep, step};
 
 /// Keeps a migration until it is final.
 const FINALIZER: &str = "kubevirt.io/migrationJobFinalize";
@@ -52,11 +52,11 @@ const ANYWHERE: &str = "";
 /// Starts the migration controllers.
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
-    let by_instance = context.migrations.index(|migration| {
-        let namespace = migration.metadata.namespace.as_deref().unwrap_or_default();
+    let by_instance = context.migrations.cache.index(|migration| {
+        let namespace = namespace_of(&migration.metadata);
         vec![format!("{namespace}/{}", text(migration, "/spec/vmiName"))]
     });
-    let under_way = context.migrations.index(|migration| {
+    let under_way = context.migrations.cache.index(|migration| {
         if !matches!(
             phase(migration),
             "Scheduling" | "Scheduled" | "PreparingTarget" | "TargetReady" | "Running"
@@ -66,51 +66,40 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         let leaves = text(migration, "/status/migrationState/sourceNode");
         vec![ANYWHERE.to_owned(), format!("node/{leaves}")]
     });
-    let waiting = context.migrations.index(|migration| {
+    let waiting = context.migrations.cache.index(|migration| {
         let waits = phase(migration) == "Pending";
         waits.then(|| "Pending".to_owned()).into_iter().collect()
     });
-    let to = queue.clone();
-    context.migrations.on_change(move |change| {
-        let Some(migration) = change.object() else {
-            return;
-        };
-        to.add(Key::of(&migration.metadata));
-        // A finished migration frees a slot for another one.
-        if change.new.as_ref().is_none_or(|it| is_final(it)) {
-            for other in waiting.find("Pending") {
-                to.add(Key::of(&other.metadata));
-            }
-        }
+    queue.enqueue_objects(&context.migrations.cache);
+    // A migration that ends frees a slot for another one. One that is final from the start frees none,
+    // and must not read the cache: it is locked while its objects are listed.
+    queue.enqueue_mapped(&context.migrations.cache, move |change| {
+        let ran = change.old.as_ref().is_some_and(|it| !is_final(it));
+        let frees = ran && change.new.as_ref().is_none_or(|it| is_final(it));
+        let waiting = frees.then(|| waiting.find("Pending"));
+        keys(&waiting.unwrap_or_default())
     });
-    let (to, of_instance) = (queue.clone(), by_instance.clone());
-    context.instances.on_change(move |change| {
-        if let Some(instance) = change.object() {
-            for migration in of_instance.find(&Key::of(&instance.metadata).to_string()) {
-                if !is_final(&migration) {
-                    to.add(Key::of(&migration.metadata));
-                }
-            }
-        }
+    let of_instance = by_instance.clone();
+    queue.enqueue_mapped(&context.instances.cache, move |change| {
+        let instance = change.object().map(|it| Key::of(&it.metadata));
+        let found = instance.map(|it| of_instance.find(&it.to_string()));
+        let mut found = found.unwrap_or_default();
+        found.retain(|migration| !is_final(migration));
+        keys(&found)
     });
-    let (to, of_instance) = (queue.clone(), by_instance.clone());
-    context.pods.on_change(move |change| {
+    let of_instance = by_instance.clone();
+    queue.enqueue_mapped(&context.pods, move |change| {
         let Some(pod) = change.object() else {
-            return;
+            return Vec::new();
         };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let annotation = |key: &str| pod.metadata.annotations.as_ref()?.get(key);
-        if let Some(name) = annotation(MIGRATION_JOB_NAME) {
-            to.add(Key::new(namespace, name));
-        }
+        let namespace = namespace_of(&pod.metadata);
+        let migration = annotation(&pod.metadata, MIGRATION_JOB_NAME);
         // The next migration waits until the pod left by the previous one is gone.
-        if change.new.is_none()
-            && let Some(name) = annotation(DOMAIN)
-        {
-            for migration in of_instance.find(&format!("{namespace}/{name}")) {
-                to.add(Key::of(&migration.metadata));
-            }
-        }
+        let instance = annotation(&pod.metadata, DOMAIN).filter(|_| change.new.is_none());
+        let waiting = instance.map(|name| of_instance.find(&format!("{namespace}/{name}")));
+        let mut all = keys(&waiting.unwrap_or_default());
+        all.extend(migration.map(|name| Key::new(namespace, name)));
+        all
     });
     evacuation::start(manager, context, &by_instance);
     let migrations = Migrations {
@@ -120,6 +109,10 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         launching: tokio::sync::Mutex::default(),
     };
     manager.start(migrations, &queue, WORKERS);
+}
+
+fn keys(objects: &[Arc<DynamicObject>]) -> Vec<Key> {
+    objects.iter().map(|it| Key::of(&it.metadata)).collect()
 }
 
 /// Timer key of a pending target pod.
@@ -142,11 +135,11 @@ impl Reconcile for Migrations {
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let context = &self.context;
         loop {
-            let Some(migration) = context.migrations.find(key) else {
+            let Some(migration) = context.migrations.cache.find(key) else {
                 return Ok(Next::Wait);
             };
             let of = Key::new(key.namespace.clone(), text(&migration, "/spec/vmiName"));
-            let instance = context.instances.find(&of);
+            let instance = context.instances.cache.find(&of);
             let launchers = instance
                 .as_ref()
                 .map(|it| context.launchers(&it.metadata))
@@ -160,11 +153,11 @@ impl Reconcile for Migrations {
             };
             let uid = migration.metadata.uid.as_deref().unwrap_or_default();
             match (step(&inputs), instance.clone()) {
-                (Step::Enter(phase), instance) => {
+                (MigrationStep::Enter(phase), instance) => {
                     self.enter(&migration, phase, instance.as_deref(), &launchers)
                         .await?;
                 }
-                (Step::Launch(source), Some(instance)) => {
+                (MigrationStep::Launch(source), Some(instance)) => {
                     // Launches are serialized, so that each one sees the current number of
                     // migrations.
                     let _turn = self.launching.lock().await;
@@ -175,15 +168,15 @@ impl Reconcile for Migrations {
                     self.enter(&migration, "Scheduling", Some(&instance), &launchers)
                         .await?;
                 }
-                (Step::Await(target), Some(instance)) => {
+                (MigrationStep::Await(target), Some(instance)) => {
                     if let Some(next) = self.wait(&migration, &instance, target).await? {
                         return Ok(next);
                     }
                 }
-                (Step::HandOver(target), Some(instance)) => {
+                (MigrationStep::HandOver(target), Some(instance)) => {
                     self.hand_over(&migration, &instance, target).await?;
                 }
-                (Step::Prepare(target), Some(instance)) => {
+                (MigrationStep::Prepare(target), Some(instance)) => {
                     if let Some(left) = context.pace.left(&format!("prepare {uid}"), PREPARE_TIME) {
                         return Ok(Next::After(left));
                     }
@@ -192,11 +185,11 @@ impl Reconcile for Migrations {
                     self.note(&instance, |state| state["targetNodeAddress"] = address)
                         .await?;
                 }
-                (Step::Begin, Some(instance)) => {
+                (MigrationStep::Begin, Some(instance)) => {
                     self.note(&instance, |state| state["startTimestamp"] = json!(now()))
                         .await?;
                 }
-                (Step::Move(target), Some(instance)) => {
+                (MigrationStep::Move(target), Some(instance)) => {
                     if let Some(left) = context.pace.left(&format!("move {uid}"), MIGRATION_TIME) {
                         return Ok(Next::After(left));
                     }
@@ -207,21 +200,23 @@ impl Reconcile for Migrations {
                         Some(why) => self.stays(&instance, &why).await?,
                     }
                 }
-                (Step::Fail(why), instance) => {
+                (MigrationStep::Fail(why), instance) => {
                     self.fail(&migration, instance.as_deref(), why).await?;
                 }
-                (Step::Clean(launchers), _) => {
+                (MigrationStep::Clean(launchers), _) => {
                     for launcher in launchers {
                         context.delete_pod(&key.namespace, launcher).await?;
                     }
                 }
-                (Step::Release, _) => {
-                    let kind = (&context.migrations, &context.migration_kind);
-                    context.finalize(kind, &migration, FINALIZER, false).await?;
+                (MigrationStep::Release, _) => {
+                    let migrations = &context.migrations;
+                    migrations
+                        .set_finalizer(&migration, FINALIZER, false)
+                        .await?;
                     return Ok(Next::Wait);
                 }
                 // All other steps require an instance.
-                (Step::Nothing, _) | (_, None) => return Ok(Next::Wait),
+                (MigrationStep::Nothing, _) | (_, None) => return Ok(Next::Wait),
             }
         }
     }
@@ -257,11 +252,10 @@ impl Migrations {
     ) -> Result<(), Error> {
         let mut changed = migration.clone();
         if phase == "Pending" {
-            let kind = (&self.context.migrations, &self.context.migration_kind);
-            let context = &self.context;
-            let finalized = migration.metadata.finalizers.iter().flatten();
-            if !finalized.into_iter().any(|one| one == FINALIZER) {
-                return context.finalize(kind, migration, FINALIZER, true).await;
+            let migrations = &self.context.migrations;
+            let mut finalizers = migration.metadata.finalizers.iter().flatten();
+            if !finalizers.any(|one| one == FINALIZER) {
+                return migrations.set_finalizer(migration, FINALIZER, true).await;
             }
         }
         if phase == "Scheduling" {
@@ -286,31 +280,13 @@ impl Migrations {
         }
         if phase == "Succeeded" {
             let events = &self.context.controller;
-            let kind = &self.context.migration_kind;
+            let kind = &self.context.migrations.kind;
             let text = "Source node reported migration succeeded";
             events.normal_of_kind(migration, kind, "SuccessfulMigration", text);
         }
-        self.report(&changed).await
-    }
-
-    /// Writes the status of a migration.
-    async fn report(&self, changed: &DynamicObject) -> Result<(), Error> {
-        let key = Key::of(&changed.metadata);
-        let patch = json!({
-            "metadata": { "uid": changed.metadata.uid },
-            "status": changed.data["status"],
-        });
-        let written = self
-            .context
-            .api(&self.context.migration_kind, &key.namespace)
-            .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .not_found_as_none()
-            .map_err(Error::api(format!("patch status of migration {key}")))?;
-        if let Some(written) = written {
-            self.context.migrations.saw(&written).await;
-        }
-        Ok(())
+        let status = changed.data["status"].take();
+        let migrations = &self.context.migrations;
+        migrations.report(migration, status).await.map(drop)
     }
 
     /// Creates the target pod.
@@ -322,11 +298,11 @@ impl Migrations {
     ) -> Result<(), Error> {
         let context = &self.context;
         let key = Key::of(&migration.metadata);
-        let (events, kind) = (&context.controller, &context.migration_kind);
+        let (events, kind) = (&context.controller, &context.migrations.kind);
         let mut pod = launcher::render(instance, &context.config());
         let node = context.nodes.get("", text(instance, "/status/nodeName"));
-        let labels = |node: &Arc<Node>| node.metadata.labels.clone();
-        let labels = node.as_ref().and_then(labels).unwrap_or_default();
+        let labels = node.and_then(|node| node.metadata.labels.clone());
+        let labels = labels.unwrap_or_default();
         let selector = target_selector(migration, instance, &pod, source, &labels)
             .map_err(|why| Error::Invalid(format!("launch a target for migration {key}: {why}")))?;
         pod["spec"]["nodeSelector"] = json!(selector);
@@ -335,8 +311,7 @@ impl Migrations {
         meta["labels"][MIGRATION_JOB] = json!(migration.metadata.uid);
         meta["annotations"][MIGRATION_JOB_NAME] = json!(key.name);
         let made = context.create_pod(&key.namespace, pod).await?;
-        let name = made.metadata.name.as_deref().unwrap_or_default();
-        let text = format!("Created migration target pod {name}");
+        let text = format!("Created migration target pod {}", name_of(&made.metadata));
         events.normal_of_kind(migration, kind, "SuccessfulCreate", text);
         Ok(())
     }
@@ -351,7 +326,7 @@ impl Migrations {
     ) -> Result<Option<Next>, Error> {
         let context = &self.context;
         let key = Key::of(&migration.metadata);
-        let (events, kind) = (&context.controller, &context.migration_kind);
+        let (events, kind) = (&context.controller, &context.migrations.kind);
         let mut left = context.pace.left(&pending(migration), PENDING_TIMEOUT);
         let mut why = "pending";
         if target.unschedulable.is_some() {
@@ -395,11 +370,9 @@ impl Migrations {
             let text = format!(
                 "Migration cannot proceed since no node is suitable to run the required CPU model / required features: {required}"
             );
-            let kind = &context.instance_kind;
+            let (events, kind) = (&context.controller, &context.instances.kind);
             let reason = "NoSuitableNodesForHostModelMigration";
-            context
-                .controller
-                .warning_of_kind(instance, kind, reason, text);
+            events.warning_of_kind(instance, kind, reason, text);
         }
     }
 
@@ -422,7 +395,7 @@ impl Migrations {
             "mode": "PreCopy",
         });
         self.context.update_instance(&changed).await?;
-        let (events, kind) = (&self.context.controller, &self.context.migration_kind);
+        let (events, kind) = (&self.context.controller, &self.context.migrations.kind);
         let text = "Migration target pod is ready for preparation by virt-handler.";
         events.normal_of_kind(migration, kind, "SuccessfulHandOver", text);
         Ok(())
@@ -460,7 +433,7 @@ impl Migrations {
         state["endTimestamp"] = json!(now());
         state["completed"] = json!(true);
         self.context.update_instance(&changed).await?;
-        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let (events, kind) = (&self.context.handler, &self.context.instances.kind);
         let text = format!(
             "The VirtualMachineInstance migrated to node {}.",
             target.node
@@ -471,7 +444,7 @@ impl Migrations {
 
     /// The guest does not start on its target and keeps running on the source.
     async fn stays(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
-        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let (events, kind) = (&self.context.handler, &self.context.instances.kind);
         let text = format!(
             "VirtualMachineInstance migration uid {} failed. reason:Live migration failed {why}",
             text(instance, "/status/migrationState/migrationUid")
@@ -511,7 +484,7 @@ impl Migrations {
                 return Ok(());
             }
         }
-        let (events, kind) = (&self.context.controller, &self.context.migration_kind);
+        let (events, kind) = (&self.context.controller, &self.context.migrations.kind);
         events.warning_of_kind(migration, kind, "FailedMigration", why);
         self.enter(migration, "Failed", instance, &[]).await
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use runtime::{Error, Key, Next, Reconcile};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Context;
-use super::machine::{DEGRADED, DONE, Machine, Step, WORKING};
+use super::machine::{DEGRADED, DONE, Machine, NodeConfigStep, WORKING};
 use crate::operators::names::{CORDONED, CURRENT_CONFIG, PSI, REASON, STATE};
 use crate::pace::Pace;
 
@@ -14,14 +14,8 @@ use crate::pace::Pace;
 const REBOOT_TIME: Duration = Duration::from_mins(1);
 
 pub(super) struct Daemon {
-    context: Context,
-    pace: Pace,
-}
-
-impl Daemon {
-    pub(super) fn new(context: Context, pace: Pace) -> Self {
-        Self { context, pace }
-    }
+    pub(super) context: Context,
+    pub(super) pace: Pace,
 }
 
 impl Reconcile for Daemon {
@@ -36,12 +30,12 @@ impl Reconcile for Daemon {
             };
             let machine = Machine::of(&node);
             let patch = match machine.step() {
-                Step::Nothing(_) => match self.kernel(&machine) {
+                NodeConfigStep::Nothing(_) => match self.kernel(&machine) {
                     Some(patch) => patch,
                     None => return Ok(Next::Wait),
                 },
-                Step::Begin => begin(&machine),
-                Step::Reboot => {
+                NodeConfigStep::Begin => begin(&machine),
+                NodeConfigStep::Reboot => {
                     let update = format!("{} to {}", machine.name, machine.desired);
                     if let Some(left) = self.pace.left(&update, REBOOT_TIME) {
                         return Ok(Next::After(left));
@@ -53,8 +47,10 @@ impl Reconcile for Daemon {
                     });
                     settle(&machine, more)
                 }
-                Step::Settle => settle(&machine, json!({})),
-                Step::Degrade(reason) => annotate(&json!({ STATE: DEGRADED, REASON: reason })),
+                NodeConfigStep::Settle => settle(&machine, json!({})),
+                NodeConfigStep::Degrade(reason) => {
+                    annotate(&json!({ STATE: DEGRADED, REASON: reason }))
+                }
             };
             self.context.patch_node(machine.name, patch).await?;
         }
@@ -74,17 +70,12 @@ fn annotate(annotations: &Value) -> Value {
     json!({ "metadata": { "annotations": annotations } })
 }
 
-/// Cordons the node.
+/// Cordons the node. A node that another client cordoned stays cordoned after the update.
 fn begin(machine: &Machine<'_>) -> Value {
-    let mut annotations = Map::new();
-    annotations.insert(STATE.to_owned(), json!(WORKING));
-    annotations.insert(REASON.to_owned(), json!(""));
-    // A node that another client cordoned stays cordoned after the update.
     if machine.unschedulable {
-        return annotate(&Value::Object(annotations));
+        return annotate(&json!({ STATE: WORKING, REASON: "" }));
     }
-    annotations.insert(CORDONED.to_owned(), json!("true"));
-    let mut patch = annotate(&Value::Object(annotations));
+    let mut patch = annotate(&json!({ STATE: WORKING, REASON: "", CORDONED: "true" }));
     patch["spec"] = json!({ "unschedulable": true });
     patch
 }

@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 use super::policy::cluster_policies;
 use crate::operators::kinds::machine_configuration;
 use crate::operators::names::CLUSTER;
-use crate::operators::report::{Reports, generation};
+use crate::operators::report::{Objects, generation};
 
-struct Disruption {
-    reports: Reports,
-}
+struct Disruption(Objects);
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let (reports, queue) = Reports::start(manager, client, machine_configuration()).await;
-    manager.start(Disruption { reports }, &queue, 1);
+    let (objects, queue) = Objects::start(manager, &client, machine_configuration()).await;
+    manager.start(Disruption(objects), &queue, 1);
 }
 
 impl Reconcile for Disruption {
@@ -24,7 +22,7 @@ impl Reconcile for Disruption {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        if let Some(object) = self.reports.objects.find(key)
+        if let Some(object) = self.0.cache.find(key)
             && key.name == CLUSTER
         {
             let spec = object.data.get("spec").unwrap_or(&Value::Null);
@@ -32,7 +30,7 @@ impl Reconcile for Disruption {
                 "observedGeneration": generation(&object),
                 "nodeDisruptionPolicyStatus": { "clusterPolicies": cluster_policies(spec) },
             });
-            self.reports.report(&object, status).await?;
+            self.0.report(&object, status).await?;
         }
         Ok(Next::Wait)
     }

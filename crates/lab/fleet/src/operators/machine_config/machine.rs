@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::names::{FAILED, annotation_is_true};
+use crate::names::{FAILED, annotation, annotation_is_true, name_of};
 use crate::operators::names::{
     CORDONED, CURRENT_CONFIG, DEGRADE, DESIRED_CONFIG, PSI, REASON, STATE,
 };
@@ -36,14 +36,11 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub(super) fn of(node: &'a Node) -> Self {
-        let annotation = |key: &str| {
-            let annotations = node.metadata.annotations.as_ref()?;
-            annotations.get(key).map(String::as_str)
-        };
+        let annotation = |key: &str| annotation(&node.metadata, key);
         let annotation_or_empty = |key: &str| annotation(key).unwrap_or_default();
         let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
         Self {
-            name: node.metadata.name.as_deref().unwrap_or_default(),
+            name: name_of(&node.metadata),
             current: annotation_or_empty(CURRENT_CONFIG),
             desired: annotation_or_empty(DESIRED_CONFIG),
             state: annotation_or_empty(STATE),
@@ -90,38 +87,38 @@ impl<'a> Machine<'a> {
     }
 
     /// Its next step.
-    pub(super) fn step(&self) -> Step<'a> {
+    pub(super) fn step(&self) -> NodeConfigStep<'a> {
         if !self.is_managed() {
-            return Step::Nothing(IdleReason::New);
+            return NodeConfigStep::Nothing(IdleReason::New);
         }
         if self.silent {
-            return Step::Nothing(IdleReason::Silent);
+            return NodeConfigStep::Nothing(IdleReason::Silent);
         }
         if let Some(reason) = self.degrade {
             return if self.state == DEGRADED && self.reason == reason {
-                Step::Nothing(IdleReason::Degraded)
+                NodeConfigStep::Nothing(IdleReason::Degraded)
             } else {
-                Step::Degrade(reason)
+                NodeConfigStep::Degrade(reason)
             };
         }
         if !self.is_moving() {
             return if self.state == DONE && !self.cordoned {
-                Step::Nothing(IdleReason::Done)
+                NodeConfigStep::Nothing(IdleReason::Done)
             } else {
-                Step::Settle
+                NodeConfigStep::Settle
             };
         }
         if self.state == WORKING {
-            Step::Reboot
+            NodeConfigStep::Reboot
         } else {
-            Step::Begin
+            NodeConfigStep::Begin
         }
     }
 }
 
 /// The next step of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum NodeConfigStep<'a> {
     Nothing(IdleReason),
     /// Cordon the node.
     Begin,

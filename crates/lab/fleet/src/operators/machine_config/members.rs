@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use machinery::selector::LabelSelector;
 use serde_json::json;
 
-use crate::names::OS;
+use crate::names::{OS, label};
 use crate::operators::MachineConfigPool;
 
 /// Pools with parsed selectors.
@@ -32,10 +32,7 @@ impl Pools {
     /// nodes are never in a custom pool. Windows nodes belong to no pool, and neither does a node
     /// that two custom pools select.
     pub(super) fn of(&self, node: &Node) -> Option<&str> {
-        let label = |key: &str| {
-            let labels = node.metadata.labels.as_ref()?;
-            labels.get(key).map(String::as_str)
-        };
+        let label = |key: &str| label(&node.metadata, key);
         if label(OS) == Some("windows") {
             return None;
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use api::openshift::annotations::RELEASE_VERSION;
 use futures::{TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Resource as _};
-use runtime::{Error, Events, Next, Reconcile};
+use kube::Resource as _;
+use kube::api::ObjectMeta;
+use runtime::{Error, Events, Key, Next, Reconcile, Writer};
 use serde_json::json;
 
 use super::machine::{DONE, Machine};
@@ -18,7 +18,7 @@ use super::render::{Rendered, is_as_good, render};
 use super::rollout::rollout;
 use super::status::status;
 use super::{Context, WORKERS};
-use crate::names::SIMULATED;
+use crate::names::{SIMULATED, name_of};
 use crate::operators::names::{CURRENT_CONFIG, DESIRED_CONFIG, PSI, REASON, STATE};
 use crate::operators::report::now;
 use crate::operators::{MachineConfig, MachineConfigPool, PoolConfiguration};
@@ -34,14 +34,10 @@ impl fmt::Display for AllPools {
 }
 
 pub(super) struct PoolController {
-    context: Context,
-    events: Events,
-}
-
-impl PoolController {
-    pub(super) fn new(context: Context, events: Events) -> Self {
-        Self { context, events }
-    }
+    pub(super) context: Context,
+    pub(super) pools: Writer<MachineConfigPool>,
+    pub(super) configs: Writer<MachineConfig>,
+    pub(super) events: Events,
 }
 
 impl Reconcile<AllPools> for PoolController {
@@ -54,7 +50,7 @@ impl Reconcile<AllPools> for PoolController {
         for pool in self.context.pools.list() {
             // An error in one pool does not stop the others.
             if pool.metadata.deletion_timestamp.is_none()
-                && let Err(error) = self.look_after(pool).await
+                && let Err(error) = self.reconcile_pool(pool).await
             {
                 outcome = Err(error);
             }
@@ -64,7 +60,7 @@ impl Reconcile<AllPools> for PoolController {
 }
 
 impl PoolController {
-    async fn look_after(&self, pool: Arc<MachineConfigPool>) -> Result<(), Error> {
+    async fn reconcile_pool(&self, pool: Arc<MachineConfigPool>) -> Result<(), Error> {
         let rendered = render(&pool, &self.context.configs.list());
         let pool = match &rendered {
             Ok(rendered) => self.set_target(&pool, rendered).await?,
@@ -73,10 +69,6 @@ impl PoolController {
         self.advance(&pool).await?;
         let outcome = rendered.as_ref().map(drop).map_err(String::as_str);
         self.report(&pool, outcome).await
-    }
-
-    fn api(&self) -> Api<MachineConfigPool> {
-        Api::all(self.context.client.clone())
     }
 
     /// Creates the rendered configuration and makes it the target of the pool.
@@ -101,21 +93,12 @@ impl PoolController {
         if pool.spec.configuration == target {
             return Ok(Arc::clone(pool));
         }
-        let name = name_of(pool);
         let patch = json!({
             "metadata": { "uid": pool.metadata.uid },
             "spec": { "configuration": target },
         });
-        let written = self
-            .api()
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!(
-                "set the target of pool {name} to {}",
-                rendered.name
-            )))?;
-        self.context.pools.saw(&written).await;
-        Ok(Arc::new(written))
+        let key = Key::of(&pool.metadata);
+        Ok(Arc::new(self.pools.merge(&key, &patch).await?))
     }
 
     async fn keep(&self, pool: &MachineConfigPool, rendered: &Rendered) -> Result<(), Error> {
@@ -130,21 +113,12 @@ impl PoolController {
             owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };
-        let api: Api<MachineConfig> = Api::all(self.context.client.clone());
-        match api.create(&PostParams::default(), &config).await {
-            Ok(created) => {
-                self.context.configs.saw(&created).await;
-                let text = format!("{} successfully generated", rendered.name);
-                self.events.normal(pool, "RenderedConfigGenerated", text);
-                Ok(())
-            }
-            // It exists; the cache was stale.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(Error::api(format!(
-                "create machine config {}",
-                rendered.name
-            ))(error)),
+        // If it exists, the cache was stale.
+        if self.configs.create_if_absent(&config).await?.is_some() {
+            let text = format!("{} successfully generated", rendered.name);
+            self.events.normal(pool, "RenderedConfigGenerated", text);
         }
+        Ok(())
     }
 
     /// The nodes of a pool, by name.
@@ -193,14 +167,11 @@ impl PoolController {
         if old == Some(&wanted) {
             return Ok(());
         }
-        let name = name_of(pool);
-        let patch = json!({ "metadata": { "uid": pool.metadata.uid }, "status": wanted });
-        let written = self
-            .api()
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("patch status of pool {name}")))?;
-        self.context.pools.saw(&written).await;
+        let name = name_of(&pool.metadata);
+        let status = json!(wanted);
+        self.pools
+            .set_status_fields(&pool.metadata, &status)
+            .await?;
         let before = old.and_then(|old| old.configuration.name.as_ref());
         if let Some(after) = &wanted.configuration.name
             && before != Some(after)
@@ -210,8 +181,4 @@ impl PoolController {
         }
         Ok(())
     }
-}
-
-fn name_of(pool: &MachineConfigPool) -> &str {
-    pool.metadata.name.as_deref().unwrap_or_default()
 }

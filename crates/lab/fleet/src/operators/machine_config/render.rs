@@ -9,7 +9,7 @@ use machinery::selector::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use crate::hash;
-use crate::names::{SIMULATED, annotation_is_true};
+use crate::names::{SIMULATED, annotation, annotation_is_true, label, name_of};
 use crate::operators::names::ROLE_LABEL;
 use crate::operators::{MachineConfig, MachineConfigPool, MachineConfigSpec};
 
@@ -40,7 +40,7 @@ pub(super) fn render(
     let mut spec = MachineConfigSpec::default();
     let (mut arguments, mut extensions) = (Vec::new(), Vec::new());
     for part in &selected {
-        let name = name_of(part);
+        let name = name_of(&part.metadata);
         if let Some(more) = part.spec.config.as_ref().filter(|it| !it.is_null()) {
             merge(&mut config, understood(name, more)?);
         }
@@ -61,15 +61,15 @@ pub(super) fn render(
     spec.kernel_arguments = Some(arguments);
     spec.extensions = Some(extensions);
     let content = json!(spec).to_string();
-    let pool_name = pool.metadata.name.as_deref().unwrap_or_default();
+    let pool_name = name_of(&pool.metadata);
     Ok(Rendered {
         name: format!("rendered-{pool_name}-{:032x}", hash::of(content.as_bytes())),
         spec,
         source: selected.iter().map(|part| reference(part)).collect(),
-        release: selected.iter().rev().find_map(|part| {
-            let annotations = part.metadata.annotations.as_ref()?;
-            annotations.get(RELEASE_VERSION).cloned()
-        }),
+        release: selected
+            .iter()
+            .rev()
+            .find_map(|part| annotation(&part.metadata, RELEASE_VERSION).map(str::to_owned)),
     })
 }
 
@@ -85,7 +85,7 @@ fn select<'a>(
     let mut selected: Vec<&MachineConfig> = configs
         .iter()
         .map(AsRef::as_ref)
-        .filter(|config| selector.matches(|key| label(config, key)))
+        .filter(|config| selector.matches(|key| label(&config.metadata, key)))
         .collect();
     if selected.is_empty() {
         return Err(format!(
@@ -93,19 +93,10 @@ fn select<'a>(
         ));
     }
     selected.sort_by_key(|config| {
-        let others = label(config, ROLE_LABEL) != Some("worker");
-        (others, name_of(config))
+        let others = label(&config.metadata, ROLE_LABEL) != Some("worker");
+        (others, name_of(&config.metadata))
     });
     Ok(selected)
-}
-
-fn label<'a>(config: &'a MachineConfig, key: &str) -> Option<&'a str> {
-    let labels = config.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
-}
-
-fn name_of(config: &MachineConfig) -> &str {
-    config.metadata.name.as_deref().unwrap_or_default()
 }
 
 fn reference(config: &MachineConfig) -> ObjectReference {

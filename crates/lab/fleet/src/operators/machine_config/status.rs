@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::machine::Machine;
+use crate::names::name_of;
 use crate::operators::conditions::{NewCondition, merge_conditions};
 use crate::operators::{MachineConfigPool, MachineConfigPoolStatus};
 
@@ -47,7 +48,7 @@ pub(super) fn status(
     new_conditions.push(match rendered {
         Ok(()) => NewCondition::without_reason("RenderDegraded", false),
         Err(why) => {
-            let name = pool.metadata.name.as_deref().unwrap_or_default();
+            let name = name_of(&pool.metadata);
             let message = format!("Failed to render configuration for pool {name}: {why}");
             NewCondition::with_reason("RenderDegraded", true, "", message)
         }
@@ -72,29 +73,24 @@ pub(super) fn status(
 }
 
 fn progress(pool: &MachineConfigPool, target: &str, done: bool) -> Vec<NewCondition> {
-    let (updated, updating) = if done {
-        (
-            NewCondition::with_reason(
-                "Updated",
-                true,
-                "",
-                format!("All nodes are updated with MachineConfig {target}"),
-            ),
-            NewCondition::without_reason("Updating", false),
-        )
+    let updated = if done {
+        format!("All nodes are updated with MachineConfig {target}")
     } else {
-        let updating = if target.is_empty() {
-            NewCondition::without_reason("Updating", false)
-        } else if pool.spec.paused {
-            let message = format!("Pool is paused; will not update to MachineConfig {target}");
-            NewCondition::with_reason("Updating", false, "", message)
-        } else {
-            let message = format!("All nodes are updating to MachineConfig {target}");
-            NewCondition::with_reason("Updating", true, "", message)
-        };
-        (NewCondition::without_reason("Updated", false), updating)
+        String::new()
     };
-    vec![updated, updating]
+    let (is_updating, updating) = if done || target.is_empty() {
+        (false, String::new())
+    } else if pool.spec.paused {
+        let message = format!("Pool is paused; will not update to MachineConfig {target}");
+        (false, message)
+    } else {
+        let message = format!("All nodes are updating to MachineConfig {target}");
+        (true, message)
+    };
+    vec![
+        NewCondition::with_reason("Updated", done, "", updated),
+        NewCondition::with_reason("Updating", is_updating, "", updating),
+    ]
 }
 
 fn count(number: usize) -> i32 {

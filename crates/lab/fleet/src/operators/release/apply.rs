@@ -8,17 +8,20 @@ use std::sync::Arc;
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, payloads};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use parking_lot::Mutex;
 use release_migration::evaluate::{Phase, check};
 use release_migration::history;
-use release_migration::payload::{Manifest, Payload, Step, files_of, image_of, is_kept, steps};
-use runtime::{Cache, Error, Manager, Next, Queue, Reconcile};
+use release_migration::payload::{
+    ApplyStage, Manifest, Payload, files_of, image_of, is_stored, steps,
+};
+use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
 use serde_json::json;
 use tracing::warn;
 
+use crate::names::label;
 use crate::operators::kinds::resource;
 
 /// Field manager of the manifests.
@@ -67,30 +70,23 @@ pub(super) async fn start(manager: &Manager, client: Client) {
         applier.maps.synced(),
         applier.deployments.synced(),
     );
-    let queue: Queue<TheVersion> = Queue::new();
-    let to = queue.clone();
-    applier.versions.on_change(move |_| to.add(TheVersion));
-    let to = queue.clone();
-    applier.operators.on_change(move |_| to.add(TheVersion));
-    let to = queue.clone();
-    applier.maps.on_change(move |change| {
-        if change.sides().any(|it| is_payload(it)) {
-            to.add(TheVersion);
-        }
+    let queue = Queue::new();
+    queue.enqueue_mapped(&applier.versions, |_| Some(TheVersion));
+    queue.enqueue_mapped(&applier.operators, |_| Some(TheVersion));
+    queue.enqueue_mapped(&applier.maps, |change| {
+        let is_payload = change.sides().any(|it| is_payload(it));
+        is_payload.then_some(TheVersion)
     });
     // A deleted manifest is applied again.
-    let to = queue.clone();
-    applier.deployments.on_change(move |change| {
-        let labelled = |it: &Arc<Deployment>| it.labels().contains_key(super::OPERATOR_LABEL);
-        if change.new.is_none() && change.old.as_ref().is_some_and(labelled) {
-            to.add(TheVersion);
-        }
+    queue.enqueue_mapped(&applier.deployments, |change| {
+        let gone = change.old.as_ref().filter(|_| change.new.is_none())?;
+        label(&gone.metadata, super::OPERATOR_LABEL).map(|_| TheVersion)
     });
     manager.start(applier, &queue, 1);
 }
 
 fn is_payload(map: &ConfigMap) -> bool {
-    map.namespace().as_deref() == Some(payloads::NAMESPACE) && is_kept(map)
+    map.namespace().as_deref() == Some(payloads::NAMESPACE) && is_stored(map)
 }
 
 impl Reconcile<TheVersion> for Applier {
@@ -161,7 +157,12 @@ impl Applier {
 
     /// Applies one level: components in parallel, each as far as its operators have come. Returns
     /// whether all of it is done.
-    async fn step(&self, payload: &Payload, step: &Step, phase: Phase) -> Result<bool, Error> {
+    async fn step(
+        &self,
+        payload: &Payload,
+        step: &ApplyStage,
+        phase: Phase,
+    ) -> Result<bool, Error> {
         let total = payload.manifests.len();
         let mut is_done = true;
         for part in &step.parts {
@@ -201,16 +202,9 @@ impl Applier {
         if done(&self.applied.lock()) && !gone {
             return Ok(());
         }
-        let (group, version) = match manifest.group() {
-            "" => ("", text(manifest, "apiVersion")),
-            group => (
-                group,
-                text(manifest, "apiVersion")
-                    .rsplit('/')
-                    .next()
-                    .unwrap_or_default(),
-            ),
-        };
+        let api_version = manifest.object["apiVersion"].as_str().unwrap_or_default();
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let group = manifest.group();
         let kind = match manifest.kind() {
             // The plural of other kinds is not derived from their name.
             known @ ("Namespace" | "Deployment" | "ConfigMap" | "ServiceAccount") => {
@@ -218,15 +212,10 @@ impl Applier {
             }
             other => ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, other)),
         };
-        let api: Api<DynamicObject> = match manifest.namespace() {
-            "" => Api::all_with(self.client.clone(), &kind),
-            namespace => Api::namespaced_with(self.client.clone(), namespace, &kind),
-        };
-        let params = PatchParams::apply(MANAGER).force();
-        let written = api
-            .patch(manifest.name(), &params, &Patch::Apply(&manifest.object))
-            .await
-            .map_err(Error::api(format!("apply {}", manifest.called())))?;
+        let key = Key::new(manifest.namespace(), manifest.name());
+        let writer = Writer::<DynamicObject>::dynamic(self.client.clone(), &kind);
+        let writer = writer.managed_by(MANAGER);
+        let written = writer.apply(&key, &manifest.object).await?;
         if manifest.kind() == "Deployment" {
             self.deployments.saw(&written).await;
         }
@@ -243,27 +232,17 @@ impl Applier {
         if self.operators.get("", &name).is_some() {
             return Ok(());
         }
-        let api: Api<ClusterOperator> = Api::all(self.client.clone());
+        let writer = Writer::cluster(self.client.clone()).shown_by(&self.operators);
         let mut object = ClusterOperator::new(&name, expected.spec.clone());
         object.metadata.annotations = Some(expected.annotations().clone());
-        match api.create(&PostParams::default(), &object).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(Error::api(format!("create ClusterOperator {name}"))(error)),
-        }
+        writer.create_if_absent(&object).await?;
         let related = expected.status.as_ref().map(|it| &it.related_objects);
-        let patch = json!({ "status": { "relatedObjects": related } });
-        let written = api
-            .patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!(
-                "patch status of ClusterOperator {name}"
-            )))?;
-        self.operators.saw(&written).await;
-        Ok(())
+        let status = json!({ "relatedObjects": related });
+        let by_name = ObjectMeta {
+            name: Some(name),
+            ..ObjectMeta::default()
+        };
+        let written = writer.set_status_fields(&by_name, &status).await;
+        written.map(drop)
     }
-}
-
-fn text<'a>(manifest: &'a Manifest, field: &str) -> &'a str {
-    manifest.object[field].as_str().unwrap_or_default()
 }

@@ -8,9 +8,8 @@ use api::openshift::annotations::RELEASE_VERSION;
 use clusteroperator_reporter::{Rollout, Versions};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
-use runtime::{Cache, Error};
+use kube::{Client, ResourceExt as _};
+use runtime::{Cache, Error, Key, Writer};
 use serde_json::{Value, json};
 
 use super::catalog::{DAEMON, OperatorInfo};
@@ -78,13 +77,9 @@ impl Machines {
             "metadata": { "annotations": { RELEASE_VERSION: release } },
             "spec": { "osImageURL": image },
         });
-        let api: Api<MachineConfig> = Api::all(self.client.clone());
-        let written = api
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("patch machine config {name}")))?;
-        self.configs.saw(&written).await;
-        Ok(())
+        let writer = Writer::<MachineConfig>::cluster(self.client.clone()).shown_by(&self.configs);
+        let written = writer.merge(&Key::new("", name), &patch).await;
+        written.map(drop)
     }
 
     /// Applies the daemon of this release on all nodes its image supports.
@@ -105,16 +100,9 @@ impl Machines {
             return Ok(Arc::clone(there));
         }
         let wanted = daemon(about, &image, limits(about.image, &image)?);
-        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), about.namespace);
-        let params = PatchParams::apply(MANAGER).force();
-        let written = api
-            .patch(DAEMON, &params, &Patch::Apply(&wanted))
-            .await
-            .map_err(Error::api(format!(
-                "apply DaemonSet {}/{DAEMON}",
-                about.namespace
-            )))?;
-        self.daemons.saw(&written).await;
+        let writer = Writer::namespaced(self.client.clone()).shown_by(&self.daemons);
+        let key = Key::new(about.namespace, DAEMON);
+        let written = writer.managed_by(MANAGER).apply(&key, &wanted).await?;
         Ok(Arc::new(written))
     }
 

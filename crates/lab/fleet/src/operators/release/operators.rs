@@ -13,6 +13,7 @@ use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
 use super::OPERATOR_LABEL;
 use super::catalog::{OPERATORS, OperatorInfo, UpdateBehaviour, find};
 use super::machines::{Machines, Progress};
+use crate::names::label;
 use crate::operators::{MachineConfig, MachineConfigPool};
 use crate::pace::Pace;
 
@@ -62,50 +63,27 @@ pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
         pools.synced(),
         configs.synced(),
     );
-    let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    operators.deployments.on_change(move |change| {
-        let object = change.object();
-        if let Some(name) = object.and_then(|it| it.labels().get(OPERATOR_LABEL)) {
-            to.add(key(name));
-        }
+    let queue = Queue::new();
+    queue.enqueue_mapped(&operators.deployments, |change| {
+        let name = label(&change.object()?.metadata, OPERATOR_LABEL)?;
+        Some(Key::new("", name))
     });
     // Namespaces of operators have few pods; other namespaces are ignored.
-    let to = queue.clone();
-    operators.pods.on_change(move |change| {
+    queue.enqueue_mapped(&operators.pods, |change| {
         let namespace = change.object().and_then(|it| it.namespace());
-        for about in &OPERATORS {
-            if namespace.as_deref() == Some(about.namespace) {
-                to.add(key(about.name));
-            }
-        }
+        keys(|about| namespace.as_deref() == Some(about.namespace))
     });
-    let to = queue.clone();
-    operators.reported.on_change(move |change| {
-        if let Some(object) = change.object() {
-            to.add(key(&object.name_any()));
-        }
-    });
-    let to = queue.clone();
-    daemons.on_change(move |_| machines(&to));
-    let to = queue.clone();
-    pools.on_change(move |_| machines(&to));
+    queue.enqueue_objects(&operators.reported);
+    let machines = || keys(|about| about.manner == UpdateBehaviour::Machines);
+    queue.enqueue_mapped(&daemons, move |_| machines());
+    queue.enqueue_mapped(&pools, move |_| machines());
     manager.start(operators, &queue, WORKERS);
 }
 
-fn key(name: &str) -> Key {
-    Key {
-        namespace: String::new(),
-        name: name.to_owned(),
-    }
-}
-
-fn machines(to: &Queue<Key>) {
-    for about in &OPERATORS {
-        if about.manner == UpdateBehaviour::Machines {
-            to.add(key(about.name));
-        }
-    }
+/// The keys of the operators that match.
+fn keys(matches: impl Fn(&OperatorInfo) -> bool) -> Vec<Key> {
+    let matching = OPERATORS.iter().filter(|about| matches(about));
+    matching.map(|about| Key::new("", about.name)).collect()
 }
 
 impl Reconcile for Operators {
@@ -148,8 +126,7 @@ impl Operators {
     /// real ones.
     fn deployment(&self, about: &OperatorInfo) -> Option<Arc<Deployment>> {
         let found = self.deployments.get(about.namespace, about.image)?;
-        let labelled = found.labels().get(OPERATOR_LABEL);
-        labelled.is_some_and(|it| it == about.name).then_some(found)
+        (label(&found.metadata, OPERATOR_LABEL) == Some(about.name)).then_some(found)
     }
 
     fn own_pods(&self, about: &OperatorInfo) -> Vec<Arc<Pod>> {
@@ -227,13 +204,11 @@ impl Operators {
         let reporter = Reporter::new(self.client.clone(), about.name);
         let written = reporter.report(versions, state).await;
         let written = written.map_err(|error| Error::Invalid(error.to_string()))?;
-        if let Some(message) = written.event(about.name)
-            && let Written::Changed { object, .. } = &written
-        {
-            self.events
-                .normal(&**object, "OperatorVersionChanged", message);
-        }
         if let Written::Changed { object, .. } = &written {
+            if let Some(message) = written.event(about.name) {
+                let reason = "OperatorVersionChanged";
+                self.events.normal(&**object, reason, message);
+            }
             self.reported.saw(&**object).await;
         }
         Ok(())

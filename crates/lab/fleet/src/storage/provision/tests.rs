@@ -88,13 +88,13 @@ fn topology_parameter_restricts_volumes(
 #[case::nothing(json!({}), Source::Empty)]
 #[case::claim(json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" } }), Source::Claim("a".to_owned()))]
 #[case::snapshot(json!({ "dataSourceRef": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } }), Source::Snapshot("s".to_owned()))]
-#[case::populator(json!({ "dataSourceRef": { "apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "i" } }), Source::OptionalKinds)]
-#[case::elsewhere(json!({ "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "a", "namespace": "other" } }), Source::OptionalKinds)]
+#[case::populator(json!({ "dataSourceRef": { "apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "i" } }), Source::Other)]
+#[case::elsewhere(json!({ "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "a", "namespace": "other" } }), Source::Other)]
 fn data_sources_of_claims_are_resolved(#[case] spec: Value, #[case] expected: Source) {
     let claim = claim(&spec);
     assert_eq!(
         is_asked(&claim),
-        expected != Source::OptionalKinds,
+        expected != Source::Other,
         "populators are left alone"
     );
     assert_eq!(source(&claim), expected);

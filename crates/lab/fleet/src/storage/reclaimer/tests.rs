@@ -3,28 +3,58 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::json;
 
-use super::{Step, step};
+use super::{ReclaimStep, step};
 
 #[rstest::rstest]
-#[case::in_use("storage.fleet.medley.dev", "Delete", "Bound", false, Step::Nothing)]
-#[case::in_use_and_deleted("storage.fleet.medley.dev", "Delete", "Bound", true, Step::Nothing)]
-#[case::released("storage.fleet.medley.dev", "Delete", "Released", false, Step::Delete)]
-#[case::released_and_kept("storage.fleet.medley.dev", "Retain", "Released", false, Step::Nothing)]
-#[case::kept_and_deleted("storage.fleet.medley.dev", "Retain", "Released", true, Step::LetGo)]
+#[case::in_use(
+    "storage.fleet.medley.dev",
+    "Delete",
+    "Bound",
+    false,
+    ReclaimStep::Nothing
+)]
+#[case::in_use_and_deleted(
+    "storage.fleet.medley.dev",
+    "Delete",
+    "Bound",
+    true,
+    ReclaimStep::Nothing
+)]
+#[case::released(
+    "storage.fleet.medley.dev",
+    "Delete",
+    "Released",
+    false,
+    ReclaimStep::Delete
+)]
+#[case::released_and_kept(
+    "storage.fleet.medley.dev",
+    "Retain",
+    "Released",
+    false,
+    ReclaimStep::Nothing
+)]
+#[case::kept_and_deleted(
+    "storage.fleet.medley.dev",
+    "Retain",
+    "Released",
+    true,
+    ReclaimStep::LetGo
+)]
 #[case::never_used_and_deleted(
     "storage.fleet.medley.dev",
     "Delete",
     "Available",
     true,
-    Step::Delete
+    ReclaimStep::Delete
 )]
-#[case::of_another_driver("example.com/disk", "Delete", "Released", false, Step::Nothing)]
+#[case::of_another_driver("example.com/disk", "Delete", "Released", false, ReclaimStep::Nothing)]
 fn released_volumes_are_reclaimed(
     #[case] driver: &str,
     #[case] policy: &str,
     #[case] phase: &str,
     #[case] leaving: bool,
-    #[case] expected: Step,
+    #[case] expected: ReclaimStep,
 ) {
     let mut volume = json!({
         "metadata": {

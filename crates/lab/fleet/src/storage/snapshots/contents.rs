@@ -3,27 +3,18 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
-use kube::api::PostParams;
 use runtime::{Absent as _, Error, Key, Next, Reconcile};
 
+use super::decide;
 use super::kinds::{VolumeSnapshotContent, VolumeSnapshotContentStatus};
-use super::{decide, failed};
-use crate::storage::names::{CONTENT_BOUND, SNAPSHOT_LEAVING, annotation, has_finalizer};
+use crate::names::annotation;
+use crate::storage::names::{CONTENT_BOUND, SNAPSHOT_LEAVING, has_finalizer};
 use crate::storage::{Context, provision};
 
 /// Time to take a snapshot.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(1);
 
-pub(super) struct Contents {
-    context: Context,
-}
-
-impl Contents {
-    pub(super) fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
+pub(super) struct Contents(pub(super) Context);
 
 impl Reconcile for Contents {
     fn name(&self) -> &'static str {
@@ -31,59 +22,41 @@ impl Reconcile for Contents {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let content = self.context.caches.contents.find(key);
+        let content = self.0.caches.contents.find(key);
         let Some(content) = content.filter(|content| decide::is_ours(content)) else {
             return Ok(Next::Wait);
         };
         if content.metadata.deletion_timestamp.is_some() {
-            return self.release(key, &content).await;
+            return self.release(&content).await;
         }
         if !has_finalizer(&content.metadata, CONTENT_BOUND) {
-            let mut content = content.as_ref().clone();
-            let finalizers = content.metadata.finalizers.get_or_insert_default();
-            finalizers.push(CONTENT_BOUND.to_owned());
-            self.write(key, &content).await?;
-            return Ok(Next::Wait);
+            return self.protect(&content, true).await;
         }
-        let ready = content
-            .status
-            .as_ref()
-            .and_then(|status| status.ready_to_use);
+        let status = content.status.as_ref();
+        let ready = status.and_then(|status| status.ready_to_use);
         let leaving = annotation(&content.metadata, SNAPSHOT_LEAVING).is_some();
         if ready == Some(true) || leaving {
             return Ok(Next::Wait);
         }
+        let what = format!("snapshot {key}");
         if content.spec.source.volume_handle.is_some()
-            && let Some(left) = self
-                .context
-                .pace
-                .left(&format!("snapshot {key}"), SNAPSHOT_TIME)
+            && let Some(left) = self.0.pace.left(&what, SNAPSHOT_TIME)
         {
             return Ok(Next::After(left));
         }
         let status = self.taken(&content);
-        let mut content = content.as_ref().clone();
-        content.status = Some(status);
-        let written = self
-            .api()
-            .replace_status(&key.name, &PostParams::default(), &content)
-            .await
-            .map_err(failed("update status of", "snapshot content", key))?;
-        self.context.caches.contents.saw(&written).await;
+        let contents = &self.0.contents;
+        contents.replace_status(&content.metadata, &status).await?;
         Ok(Next::Wait)
     }
 }
 
 impl Contents {
-    fn api(&self) -> Api<VolumeSnapshotContent> {
-        Api::all(self.context.client.clone())
-    }
-
     /// The status of a content whose snapshot has been taken or was pre-provisioned.
     fn taken(&self, content: &VolumeSnapshotContent) -> VolumeSnapshotContentStatus {
         let source = &content.spec.source;
         let volume = source.volume_handle.as_deref().unwrap_or_default();
-        let volume = self.context.caches.volumes.get("", volume);
+        let volume = self.0.caches.volumes.get("", volume);
         let size = volume.and_then(|volume| provision::size(&volume));
         let uid = content.metadata.uid.as_deref().unwrap_or_default();
         let handle = source.snapshot_handle.clone();
@@ -96,23 +69,18 @@ impl Contents {
         }
     }
 
-    async fn write(&self, key: &Key, content: &VolumeSnapshotContent) -> Result<(), Error> {
-        let written = self
-            .api()
-            .replace(&key.name, &PostParams::default(), content)
-            .await
-            .not_found_as_none()
-            .map_err(failed("update", "snapshot content", key))?;
-        if let Some(written) = written {
-            self.context.caches.contents.saw(&written).await;
-        }
-        Ok(())
+    /// Adds or removes the finalizer.
+    async fn protect(&self, content: &VolumeSnapshotContent, wanted: bool) -> Result<Next, Error> {
+        let contents = &self.0.contents;
+        let written = contents.set_finalizer(&content.metadata, CONTENT_BOUND, wanted);
+        written.await.not_found_as_none()?;
+        Ok(Next::Wait)
     }
 
     /// Releases a content when its snapshot is gone or being deleted.
-    async fn release(&self, key: &Key, content: &VolumeSnapshotContent) -> Result<Next, Error> {
+    async fn release(&self, content: &VolumeSnapshotContent) -> Result<Next, Error> {
         let of = &content.spec.volume_snapshot_ref;
-        let snapshot = self.context.caches.snapshots.get(
+        let snapshot = self.0.caches.snapshots.get(
             of.namespace.as_deref().unwrap_or_default(),
             of.name.as_deref().unwrap_or_default(),
         );
@@ -122,11 +90,6 @@ impl Contents {
         if bound || !has_finalizer(&content.metadata, CONTENT_BOUND) {
             return Ok(Next::Wait);
         }
-        let mut freed = content.clone();
-        if let Some(finalizers) = &mut freed.metadata.finalizers {
-            finalizers.retain(|it| it != CONTENT_BOUND);
-        }
-        self.write(key, &freed).await?;
-        Ok(Next::Wait)
+        self.protect(content, false).await
     }
 }

@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use runtime::{Absent as _, Error, Events, Key, Next, Reconcile};
 use serde_json::json;
 
+use super::decide;
 use super::kinds::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
-use super::{decide, failed};
+use crate::names::annotation;
 use crate::storage::names::{
-    CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_LEAVING, annotation,
-    has_finalizer,
+    CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_LEAVING, driver_of, has_finalizer,
 };
 use crate::storage::{Context, provision};
 
@@ -23,14 +20,8 @@ use crate::storage::{Context, provision};
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) struct Snapshots {
-    context: Context,
-    events: Events,
-}
-
-impl Snapshots {
-    pub(super) fn new(context: Context, events: Events) -> Self {
-        Self { context, events }
-    }
+    pub(super) context: Context,
+    pub(super) events: Events,
 }
 
 impl Reconcile for Snapshots {
@@ -45,7 +36,7 @@ impl Reconcile for Snapshots {
         if snapshot.metadata.deletion_timestamp.is_some() {
             return self.release(key, &snapshot).await;
         }
-        let snapshot = self.protect(key, &snapshot).await?;
+        let snapshot = self.protect(&snapshot).await?;
         let next = match self.content(&snapshot).await? {
             Ok(Some(content)) => {
                 self.report(key, &snapshot, decide::status(&content))
@@ -55,11 +46,8 @@ impl Reconcile for Snapshots {
             Ok(None) => Next::Wait,
             Err(why) => {
                 let text = format!("Failed to create snapshot content with error {why}");
-                self.events.warning(
-                    snapshot.as_ref(),
-                    "SnapshotContentCreationFailed",
-                    text.clone(),
-                );
+                let reason = "SnapshotContentCreationFailed";
+                self.events.warning(snapshot.as_ref(), reason, text.clone());
                 let status = decide::trouble(&snapshot, text, Time(Timestamp::now()));
                 self.report(key, &snapshot, status).await?;
                 Next::After(RETRY_DELAY)
@@ -71,20 +59,8 @@ impl Reconcile for Snapshots {
 }
 
 impl Snapshots {
-    fn api(&self, key: &Key) -> Api<VolumeSnapshot> {
-        Api::namespaced(self.context.client.clone(), &key.namespace)
-    }
-
-    fn contents(&self) -> Api<VolumeSnapshotContent> {
-        Api::all(self.context.client.clone())
-    }
-
     /// Adds the finalizers of a snapshot, and the default class if it names none.
-    async fn protect(
-        &self,
-        key: &Key,
-        snapshot: &Arc<VolumeSnapshot>,
-    ) -> Result<Arc<VolumeSnapshot>, Error> {
+    async fn protect(&self, snapshot: &Arc<VolumeSnapshot>) -> Result<Arc<VolumeSnapshot>, Error> {
         let mut wanted = snapshot.as_ref().clone();
         for finalizer in [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND] {
             if !has_finalizer(&wanted.metadata, finalizer) {
@@ -108,30 +84,16 @@ impl Snapshots {
         if wanted == **snapshot {
             return Ok(Arc::clone(snapshot));
         }
-        self.write(key, &wanted).await.map(Arc::new)
-    }
-
-    async fn write(&self, key: &Key, snapshot: &VolumeSnapshot) -> Result<VolumeSnapshot, Error> {
-        let written = self
-            .api(key)
-            .replace(&key.name, &PostParams::default(), snapshot)
-            .await
-            .map_err(failed("update", "snapshot", key))?;
-        self.context.caches.snapshots.saw(&written).await;
-        Ok(written)
+        self.context.snapshots.replace(&wanted).await.map(Arc::new)
     }
 
     /// The driver of the snapshotted volume.
     fn source_driver(&self, snapshot: &VolumeSnapshot) -> Option<String> {
         let namespace = snapshot.metadata.namespace.as_deref()?;
         let caches = &self.context.caches;
-        let claim = caches
-            .claims
-            .get(namespace, decide::claim_name(snapshot)?)?;
-        let volume = caches
-            .volumes
-            .get("", claim.spec.as_ref()?.volume_name.as_deref()?)?;
-        Some(volume.spec.as_ref()?.csi.as_ref()?.driver.clone())
+        let name = decide::claim_name(snapshot)?;
+        let volume = caches.volume_of(&*caches.claims.get(namespace, name)?)?;
+        driver_of(&volume).map(str::to_owned)
     }
 
     /// The content of a snapshot, created if necessary. The inner error says why there is none.
@@ -147,10 +109,8 @@ impl Snapshots {
                     "VolumeSnapshotContent [{name}] is bound to a different snapshot"
                 )));
             }
-            return self
-                .bind(snapshot, content)
-                .await
-                .map(|content| Ok(Some(content)));
+            let bound = self.bind(snapshot, content).await?;
+            return Ok(Ok(Some(bound)));
         }
         let Some(claim_name) = decide::claim_name(snapshot) else {
             return Ok(Err("VolumeSnapshotContent is missing".to_owned()));
@@ -177,20 +137,14 @@ impl Snapshots {
                 "failed to retrieve PVC {claim_name} from the lister: persistentvolumeclaim {claim_name:?} not found"
             ))
         })?;
-        let volume = claim
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.volume_name.as_deref());
-        let volume = volume.and_then(|volume| caches.volumes.get("", volume));
-        let volume = volume.ok_or_else(|| {
+        let volume = caches.volume_of(&claim).ok_or_else(|| {
             wrap(format!(
                 "the PVC {claim_name} is not yet bound to a PV, will not attempt to take a snapshot"
             ))
         })?;
-        let driver = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
-        let driver = driver.map(|csi| csi.driver.clone()).unwrap_or_default();
+        let driver = driver_of(&volume).unwrap_or_default();
         let classes = caches.snapshot_classes.list();
-        let class = decide::class(snapshot, &classes, &driver).map_err(wrap)?;
+        let class = decide::class(snapshot, &classes, driver).map_err(wrap)?;
         decide::content(snapshot, &volume, class).map_err(wrap)
     }
 
@@ -199,23 +153,14 @@ impl Snapshots {
         snapshot: &VolumeSnapshot,
         content: &VolumeSnapshotContent,
     ) -> Result<Option<Arc<VolumeSnapshotContent>>, Error> {
-        let key = Key::of(&content.metadata);
-        match self
-            .contents()
-            .create(&PostParams::default(), content)
-            .await
-        {
-            Ok(created) => {
-                self.context.caches.contents.saw(&created).await;
-                let of = Key::of(&snapshot.metadata);
-                let text = format!("Waiting for a snapshot {of} to be created by the CSI driver.");
-                self.events.normal(snapshot, "CreatingSnapshot", text);
-                Ok(Some(Arc::new(created)))
-            }
-            // It was created by an earlier attempt that did not record it.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-            Err(error) => Err(failed("create", "snapshot content", &key)(error)),
+        // An existing one was created by an earlier attempt that did not record it.
+        let created = self.context.contents.create_if_absent(content).await?;
+        if created.is_some() {
+            let of = Key::of(&snapshot.metadata);
+            let text = format!("Waiting for a snapshot {of} to be created by the CSI driver.");
+            self.events.normal(snapshot, "CreatingSnapshot", text);
         }
+        Ok(created.map(Arc::new))
     }
 
     /// Binds a pre-provisioned content to its snapshot.
@@ -227,17 +172,10 @@ impl Snapshots {
         if content.spec.volume_snapshot_ref.uid == snapshot.metadata.uid {
             return Ok(content);
         }
-        let key = Key::of(&content.metadata);
-        let patch = json!({
-            "metadata": { "resourceVersion": content.metadata.resource_version },
-            "spec": { "volumeSnapshotRef": { "uid": snapshot.metadata.uid } },
-        });
-        let written = self
-            .contents()
-            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(failed("bind", "snapshot content", &key))?;
-        self.context.caches.contents.saw(&written).await;
+        let uid = &snapshot.metadata.uid;
+        let patch = json!({ "spec": { "volumeSnapshotRef": { "uid": uid } } });
+        let contents = &self.context.contents;
+        let written = contents.merge_into(&content.metadata, patch).await?;
         Ok(Arc::new(written))
     }
 
@@ -250,27 +188,19 @@ impl Snapshots {
         if snapshot.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        let (was, had) = (
-            decide::is_ready(snapshot),
-            snapshot.status.clone().unwrap_or_default(),
-        );
-        let mut snapshot = snapshot.clone();
-        snapshot.status = Some(status);
-        let written = self
-            .api(key)
-            .replace_status(&key.name, &PostParams::default(), &snapshot)
-            .await
-            .map_err(failed("update status of", "snapshot", key))?;
-        self.context.caches.snapshots.saw(&written).await;
-        let created = written
-            .status
-            .as_ref()
-            .is_some_and(|it| it.creation_time.is_some());
-        if created && had.creation_time.is_none() {
+        let snapshots = &self.context.snapshots;
+        let written = snapshots
+            .replace_status(&snapshot.metadata, &status)
+            .await?;
+        let created = |snapshot: &VolumeSnapshot| {
+            let status = snapshot.status.as_ref();
+            status.is_some_and(|it| it.creation_time.is_some())
+        };
+        if created(&written) && !created(snapshot) {
             let text = format!("Snapshot {key} was successfully created by the CSI driver.");
             self.events.normal(&written, "SnapshotCreated", text);
         }
-        if decide::is_ready(&written) && !was {
+        if decide::is_ready(&written) && !decide::is_ready(snapshot) {
             let text = format!("Snapshot {key} is ready to use.");
             self.events.normal(&written, "SnapshotReady", text);
         }
@@ -300,23 +230,9 @@ impl Snapshots {
         if busy == has || (busy && claim.metadata.deletion_timestamp.is_some()) {
             return Ok(());
         }
-        let mut claim = claim.as_ref().clone();
-        let finalizers = claim.metadata.finalizers.get_or_insert_default();
-        if busy {
-            finalizers.push(CLAIM_AS_SOURCE.to_owned());
-        } else {
-            finalizers.retain(|it| it != CLAIM_AS_SOURCE);
-        }
-        let claims: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.context.client.clone(), &key.namespace);
-        let written = claims
-            .replace(name, &PostParams::default(), &claim)
-            .await
-            .not_found_as_none()
-            .map_err(failed("protect", "the claim of snapshot", key))?;
-        if let Some(written) = written {
-            caches.claims.saw(&written).await;
-        }
+        let claims = &self.context.claims;
+        let written = claims.set_finalizer(&claim.metadata, CLAIM_AS_SOURCE, busy);
+        written.await.not_found_as_none()?;
         Ok(())
     }
 
@@ -328,11 +244,8 @@ impl Snapshots {
             .claims_by_source
             .find(&provision::snapshot_key(&key.namespace, &key.name));
         let in_use = made.iter().any(|claim| {
-            claim
-                .status
-                .as_ref()
-                .and_then(|status| status.phase.as_deref())
-                == Some("Pending")
+            let status = claim.status.as_ref();
+            status.is_some_and(|status| status.phase.as_deref() == Some("Pending"))
         });
         if in_use && has_finalizer(&snapshot.metadata, SNAPSHOT_AS_SOURCE) {
             return Ok(Next::Wait);
@@ -343,7 +256,9 @@ impl Snapshots {
         if let Some(content) = content {
             self.announce(&content).await?;
             if content.spec.deletion_policy == "Delete" {
-                self.remove(&content).await?;
+                if content.metadata.deletion_timestamp.is_none() {
+                    self.context.contents.delete(&content.metadata).await?;
+                }
                 return Ok(Next::Wait);
             }
         }
@@ -352,7 +267,7 @@ impl Snapshots {
             finalizers.retain(|it| it != SNAPSHOT_AS_SOURCE && it != SNAPSHOT_BOUND);
         }
         if freed != **snapshot {
-            self.write(key, &freed).await?;
+            self.context.snapshots.replace(&freed).await?;
         }
         Ok(Next::Wait)
     }
@@ -362,42 +277,10 @@ impl Snapshots {
         if annotation(&content.metadata, SNAPSHOT_LEAVING) == Some("yes") {
             return Ok(());
         }
-        let key = Key::of(&content.metadata);
         let patch = json!({ "metadata": { "annotations": { SNAPSHOT_LEAVING: "yes" } } });
-        let written = self
-            .contents()
-            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .not_found_as_none()
-            .map_err(failed("annotate", "snapshot content", &key))?;
-        if let Some(written) = written {
-            self.context.caches.contents.saw(&written).await;
-        }
-        Ok(())
-    }
-
-    async fn remove(&self, content: &VolumeSnapshotContent) -> Result<(), Error> {
-        if content.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let key = Key::of(&content.metadata);
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: content.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        self.contents()
-            .delete(&key.name, &params)
-            .await
-            .not_found_as_none()
-            .map_err(failed("delete", "snapshot content", &key))?;
-        self.context
-            .caches
-            .contents
-            .wait_for_deletion(&content.metadata)
-            .await;
+        let contents = &self.context.contents;
+        let written = contents.merge(&Key::of(&content.metadata), &patch).await;
+        written.not_found_as_none()?;
         Ok(())
     }
 }

@@ -12,7 +12,8 @@ use super::kinds::{
     ContentSource, SnapshotError, VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent,
     VolumeSnapshotContentSpec, VolumeSnapshotStatus,
 };
-use crate::storage::names::{CONTENT_BOUND, DEFAULT_SNAPSHOT_CLASS, DRIVER, annotation};
+use crate::names::annotation;
+use crate::storage::names::{CONTENT_BOUND, DEFAULT_SNAPSHOT_CLASS, DRIVER};
 
 /// The claim that a snapshot is taken of.
 pub(super) fn claim_name(snapshot: &VolumeSnapshot) -> Option<&String> {

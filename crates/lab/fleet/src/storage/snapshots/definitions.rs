@@ -2,262 +2,123 @@
 
 use serde_json::{Value, json};
 
-/// Names of the CRDs.
-pub(in crate::storage) const NAMES: [&str; 3] = [
-    "volumesnapshots.snapshot.storage.k8s.io",
-    "volumesnapshotcontents.snapshot.storage.k8s.io",
-    "volumesnapshotclasses.snapshot.storage.k8s.io",
-];
+use crate::schema::{
+    AGE, Crd, boolean, choice, int_or_text, int64, object, reference, spec_and_status, text,
+    text_map, time, validated, with,
+};
+use crate::storage::names::SNAPSHOT_GROUP;
+
+/// Groups under k8s.io require an approval annotation; these kinds have been reviewed.
+const APPROVED: &str = "https://github.com/kubernetes-csi/external-snapshotter/pull/814";
 
 /// All CRDs.
-pub(in crate::storage) fn all() -> [Value; 3] {
+pub(in crate::storage) fn all() -> [Crd; 3] {
     [snapshots(), contents(), classes()]
 }
 
-fn column(name: &str, kind: &str, path: &str) -> Value {
-    json!({ "name": name, "type": kind, "jsonPath": path })
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn text_map() -> Value {
-    json!({ "type": "object", "additionalProperties": { "type": "string" } })
+fn crd(kind: &str, short: &[&str], schema: Value) -> Crd {
+    Crd::new(SNAPSHOT_GROUP, "v1", kind, schema)
+        .short(short)
+        .annotated("api-approved.kubernetes.io", APPROVED)
 }
 
 fn policy() -> Value {
-    json!({ "type": "string", "enum": ["Delete", "Retain"] })
+    choice(&["Delete", "Retain"])
 }
 
 fn error() -> Value {
-    json!({
-        "type": "object",
-        "properties": { "message": text(), "time": { "type": "string", "format": "date-time" } },
-    })
+    object([("message", text()), ("time", time())])
 }
 
-fn snapshots() -> Value {
-    let source = json!({
-        "type": "object",
-        "properties": { "persistentVolumeClaimName": text(), "volumeSnapshotContentName": text() },
-        "oneOf": [
-            { "required": ["persistentVolumeClaimName"] },
-            { "required": ["volumeSnapshotContentName"] },
+/// An object with exactly one of two fields.
+fn one_of(schema: Value, [one, other]: [&str; 2]) -> Value {
+    with(
+        schema,
+        json!({ "oneOf": [{ "required": [one] }, { "required": [other] }] }),
+    )
+}
+
+fn snapshots() -> Crd {
+    let names = ["persistentVolumeClaimName", "volumeSnapshotContentName"];
+    let source = one_of(object([(&*names.join(" "), text())]), names);
+    let source = validated(
+        source,
+        &[
+            (
+                "!has(oldSelf.persistentVolumeClaimName) || has(self.persistentVolumeClaimName)",
+                "persistentVolumeClaimName is required once set",
+            ),
+            (
+                "!has(oldSelf.volumeSnapshotContentName) || has(self.volumeSnapshotContentName)",
+                "volumeSnapshotContentName is required once set",
+            ),
         ],
-        "x-kubernetes-validations": [
-            {
-                "rule": "!has(oldSelf.persistentVolumeClaimName) || has(self.persistentVolumeClaimName)",
-                "message": "persistentVolumeClaimName is required once set",
-            },
-            {
-                "rule": "!has(oldSelf.volumeSnapshotContentName) || has(self.volumeSnapshotContentName)",
-                "message": "volumeSnapshotContentName is required once set",
-            },
-        ],
-    });
-    let schema = json!({
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "spec": {
-                "type": "object",
-                "required": ["source"],
-                "properties": { "source": source, "volumeSnapshotClassName": text() },
-            },
-            "status": {
-                "type": "object",
-                "properties": {
-                    "boundVolumeSnapshotContentName": text(),
-                    "creationTime": { "type": "string", "format": "date-time" },
-                    "error": error(),
-                    "readyToUse": { "type": "boolean" },
-                    "restoreSize": {
-                        "anyOf": [{ "type": "integer" }, { "type": "string" }],
-                        "x-kubernetes-int-or-string": true,
-                    },
-                    "volumeGroupSnapshotName": text(),
-                },
-            },
-        },
-    });
-    let columns = json!([
-        column("ReadyToUse", "boolean", ".status.readyToUse"),
-        column(
-            "SourcePVC",
-            "string",
-            ".spec.source.persistentVolumeClaimName"
+    );
+    let spec = object([("source!", source), ("volumeSnapshotClassName", text())]);
+    let status = object([
+        (
+            "boundVolumeSnapshotContentName volumeGroupSnapshotName",
+            text(),
         ),
-        column(
-            "SourceSnapshotContent",
-            "string",
-            ".spec.source.volumeSnapshotContentName"
-        ),
-        column("RestoreSize", "string", ".status.restoreSize"),
-        column("SnapshotClass", "string", ".spec.volumeSnapshotClassName"),
-        column(
-            "SnapshotContent",
-            "string",
-            ".status.boundVolumeSnapshotContentName"
-        ),
-        column("CreationTime", "date", ".status.creationTime"),
-        column("Age", "date", ".metadata.creationTimestamp"),
+        ("creationTime", time()),
+        ("error", error()),
+        ("readyToUse", boolean()),
+        ("restoreSize", int_or_text()),
     ]);
-    definition(
-        "VolumeSnapshot",
-        "volumesnapshots",
-        &["vs"],
-        "Namespaced",
-        schema,
-        &columns,
-        true,
-    )
+    let schema = spec_and_status(spec, status);
+    crd("VolumeSnapshot", &["vs"], schema).columns(&[
+        "ReadyToUse:boolean .status.readyToUse",
+        "SourcePVC .spec.source.persistentVolumeClaimName",
+        "SourceSnapshotContent .spec.source.volumeSnapshotContentName",
+        "RestoreSize .status.restoreSize",
+        "SnapshotClass .spec.volumeSnapshotClassName",
+        "SnapshotContent .status.boundVolumeSnapshotContentName",
+        "CreationTime:date .status.creationTime",
+        AGE,
+    ])
 }
 
-fn contents() -> Value {
-    let reference = [
-        "apiVersion",
-        "fieldPath",
-        "kind",
-        "name",
-        "namespace",
-        "resourceVersion",
-        "uid",
-    ];
-    let reference: serde_json::Map<_, _> = reference
-        .iter()
-        .map(|name| ((*name).to_owned(), text()))
-        .collect();
-    let schema = json!({
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "spec": {
-                "type": "object",
-                "required": ["deletionPolicy", "driver", "source", "volumeSnapshotRef"],
-                "properties": {
-                    "deletionPolicy": policy(),
-                    "driver": text(),
-                    "source": {
-                        "type": "object",
-                        "properties": { "snapshotHandle": text(), "volumeHandle": text() },
-                        "oneOf": [{ "required": ["volumeHandle"] }, { "required": ["snapshotHandle"] }],
-                    },
-                    "sourceVolumeMode": text(),
-                    "volumeSnapshotClassName": text(),
-                    "volumeSnapshotRef": {
-                        "type": "object",
-                        "properties": reference,
-                        "x-kubernetes-map-type": "atomic",
-                    },
-                },
-            },
-            "status": {
-                "type": "object",
-                "properties": {
-                    "creationTime": { "type": "integer", "format": "int64" },
-                    "error": error(),
-                    "readyToUse": { "type": "boolean" },
-                    "restoreSize": { "type": "integer", "format": "int64", "minimum": 0 },
-                    "snapshotHandle": text(),
-                    "volumeGroupSnapshotHandle": text(),
-                },
-            },
-        },
-    });
-    let columns = json!([
-        column("ReadyToUse", "boolean", ".status.readyToUse"),
-        column("RestoreSize", "integer", ".status.restoreSize"),
-        column("DeletionPolicy", "string", ".spec.deletionPolicy"),
-        column("Driver", "string", ".spec.driver"),
-        column(
-            "VolumeSnapshotClass",
-            "string",
-            ".spec.volumeSnapshotClassName"
+fn contents() -> Crd {
+    let source = object([("snapshotHandle volumeHandle", text())]);
+    let spec = object([
+        ("deletionPolicy!", policy()),
+        ("driver! sourceVolumeMode volumeSnapshotClassName", text()),
+        (
+            "source!",
+            one_of(source, ["volumeHandle", "snapshotHandle"]),
         ),
-        column("VolumeSnapshot", "string", ".spec.volumeSnapshotRef.name"),
-        column(
-            "VolumeSnapshotNamespace",
-            "string",
-            ".spec.volumeSnapshotRef.namespace"
-        ),
-        column("Age", "date", ".metadata.creationTimestamp"),
+        ("volumeSnapshotRef!", reference()),
     ]);
-    definition(
-        "VolumeSnapshotContent",
-        "volumesnapshotcontents",
-        &["vsc", "vscs"],
-        "Cluster",
-        schema,
-        &columns,
-        true,
-    )
+    let status = object([
+        ("creationTime", int64()),
+        ("error", error()),
+        ("readyToUse", boolean()),
+        ("restoreSize", with(int64(), json!({ "minimum": 0 }))),
+        ("snapshotHandle volumeGroupSnapshotHandle", text()),
+    ]);
+    let schema = spec_and_status(spec, status);
+    crd("VolumeSnapshotContent", &["vsc", "vscs"], schema)
+        .cluster_wide()
+        .columns(&[
+            "ReadyToUse:boolean .status.readyToUse",
+            "RestoreSize:integer .status.restoreSize",
+            "DeletionPolicy .spec.deletionPolicy",
+            "Driver .spec.driver",
+            "VolumeSnapshotClass .spec.volumeSnapshotClassName",
+            "VolumeSnapshot .spec.volumeSnapshotRef.name",
+            "VolumeSnapshotNamespace .spec.volumeSnapshotRef.namespace",
+            AGE,
+        ])
 }
 
-fn classes() -> Value {
-    let schema = json!({
-        "type": "object",
-        "required": ["deletionPolicy", "driver"],
-        "properties": { "deletionPolicy": policy(), "driver": text(), "parameters": text_map() },
-    });
-    let columns = json!([
-        column("Driver", "string", ".driver"),
-        column("DeletionPolicy", "string", ".deletionPolicy"),
-        column("Age", "date", ".metadata.creationTimestamp"),
+fn classes() -> Crd {
+    let schema = object([
+        ("deletionPolicy!", policy()),
+        ("driver!", text()),
+        ("parameters", text_map()),
     ]);
-    definition(
-        "VolumeSnapshotClass",
-        "volumesnapshotclasses",
-        &["vsclass", "vsclasses"],
-        "Cluster",
-        schema,
-        &columns,
-        false,
-    )
-}
-
-fn definition(
-    kind: &str,
-    plural: &str,
-    short: &[&str],
-    scope: &str,
-    mut schema: Value,
-    columns: &Value,
-    has_status: bool,
-) -> Value {
-    for name in ["apiVersion", "kind"] {
-        schema["properties"][name] = text();
-    }
-    schema["properties"]["metadata"] = json!({ "type": "object" });
-    let mut version = json!({
-        "name": "v1",
-        "served": true,
-        "storage": true,
-        "schema": { "openAPIV3Schema": schema },
-        "additionalPrinterColumns": columns,
-    });
-    if has_status {
-        version["subresources"] = json!({ "status": {} });
-    }
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": format!("{plural}.snapshot.storage.k8s.io"),
-            // Groups under k8s.io require an approval annotation; these kinds have been reviewed.
-            "annotations": { "api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter/pull/814" },
-        },
-        "spec": {
-            "group": "snapshot.storage.k8s.io",
-            "names": {
-                "kind": kind,
-                "listKind": format!("{kind}List"),
-                "plural": plural,
-                "shortNames": short,
-                "singular": kind.to_lowercase(),
-            },
-            "scope": scope,
-            "versions": [version],
-        },
-    })
+    crd("VolumeSnapshotClass", &["vsclass", "vsclasses"], schema)
+        .cluster_wide()
+        .without_status()
+        .columns(&["Driver .driver", "DeletionPolicy .deletionPolicy", AGE])
 }

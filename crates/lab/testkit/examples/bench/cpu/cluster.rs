@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cpu_models::demand::{Demand, Parts};
+use cpu_models::demand::{Demand, DemandInputs};
 use cpu_models::names::{
     FEATURE_LABEL, HOST_MODEL_FEATURE_LABEL, HOST_MODEL_LABEL, MIGRATION_LABEL, MODEL_LABEL,
     SCHEDULABLE_LABEL, TRUE, VENDOR_LABEL,
 };
-use cpu_models::{Index, Machine, NodeInputs, Policy, Requested, Running, Survey};
+use cpu_models::{Index, Machine, NodeInputs, Policy, Requested, RunningVm, Survey};
 use serde_json::{Value, json};
 
 use super::scan::Wish;
@@ -51,7 +51,7 @@ const AMD: [&str; 6] = [
 /// The nodes and virtual machines.
 pub(super) struct Cluster {
     pub(super) nodes: Vec<NodeInputs>,
-    pub(super) machines: Vec<Running>,
+    pub(super) machines: Vec<RunningVm>,
     /// The demand of each virtual machine, as in its spec.
     pub(super) wishes: Vec<Wish>,
 }
@@ -81,7 +81,7 @@ impl Cluster {
                 demand: demand.clone(),
             };
             let chosen = survey.choose(&machine, node);
-            running.push(Running {
+            running.push(RunningVm {
                 recorded: Some(chosen.model().to_owned()),
                 machine,
                 node: node.clone(),
@@ -200,7 +200,7 @@ fn demand(wish: &Wish) -> Demand {
     let required = required.map(|it| serde_json::from_value(it.clone()).unwrap_or_default());
     let tolerations: Vec<_> =
         serde_json::from_value(Value::from(wish.tolerations.clone())).unwrap_or_default();
-    Demand::new(&Parts {
+    Demand::new(&DemandInputs {
         node_selector: Some(&labels),
         required: required.as_ref(),
         tolerations: &tolerations,

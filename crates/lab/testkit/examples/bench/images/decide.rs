@@ -2,6 +2,7 @@
 //! until the state is stable. The cost of a further pass is the cost of any change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -11,11 +12,12 @@ use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::action::{Action, Kind};
 use golden_images::architectures::{self, Architectures};
 use golden_images::cdi::cron::{Claim, Storage};
-use golden_images::cdi::poll::{Found, PollResult, When};
+use golden_images::cdi::poll::{NextPoll, PollResult, PolledVersion};
 use golden_images::cdi::{cron, data_source};
 use golden_images::policy::{Override, Policy};
 use golden_images::{hco, ssp};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use machinery::patch::merge_patch;
 use serde::Serialize;
@@ -81,7 +83,7 @@ pub(super) fn measure(images: usize, nodes: usize, report: &mut Report) -> anyho
 /// The objects in memory.
 struct ClusterObjects {
     images: Images,
-    nodes: Vec<Value>,
+    nodes: Vec<Arc<Node>>,
     policy: Policy,
     ssp: Option<SSP>,
     crons: BTreeMap<Named, DataImportCron>,
@@ -127,7 +129,9 @@ impl ClusterObjects {
                 templates: read(json!(templates))?,
                 ..Images::default()
             },
-            nodes: (0..nodes).map(node).collect(),
+            nodes: (0..nodes)
+                .map(|number| serde_json::from_value(node(number)).map(Arc::new))
+                .collect::<Result<_, _>>()?,
             policy: Policy::default(),
             ssp: None,
             crons: BTreeMap::new(),
@@ -191,7 +195,7 @@ impl ClusterObjects {
                 seed: 61,
                 now: self.now,
             });
-            let asks = decision.poll == When::Now;
+            let asks = decision.poll == NextPoll::Now;
             if asks || decision.status_changed || !decision.actions.is_empty() {
                 decided.crons.push((name.clone(), decision));
             }
@@ -261,12 +265,12 @@ impl ClusterObjects {
             self.act(action)?;
         }
         for (name, decision) in decided.crons {
-            if decision.poll == When::Now {
-                let answer = Ok(Found {
+            if decision.poll == NextPoll::Now {
+                let answer = Ok(PolledVersion {
                     digest: format!("sha256:{}", "a".repeat(64)),
                     index: Some(format!("sha256:{}", "b".repeat(64))),
                     architectures: ARCHITECTURE.map(str::to_owned).into(),
-                    ..Found::default()
+                    ..PolledVersion::default()
                 });
                 let at = self.now;
                 self.polled.insert(name.clone(), PollResult { at, answer });

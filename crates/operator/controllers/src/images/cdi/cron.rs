@@ -7,7 +7,7 @@ use golden_images::action::{Action, Kind, annotation, label, name_of};
 use golden_images::cdi::access;
 use golden_images::cdi::cron::{Claim, CronInputs, Decision, decide};
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poll::{self, PollResult, When};
+use golden_images::cdi::poll::{self, NextPoll, PollResult};
 use jiff::Timestamp;
 use runtime::{Error, Key, Next, Reconcile};
 use serde_json::json;
@@ -60,12 +60,12 @@ impl Reconcile for Controller {
             return self.set_finalizers(&cron, &all).await;
         }
         Ok(match decision.poll {
-            When::Never => Next::Wait,
-            When::Now => {
+            NextPoll::Never => Next::Wait,
+            NextPoll::Now => {
                 context.polling.ask(&cron).await?;
                 Next::Wait
             }
-            When::At(then) => Next::at(then),
+            NextPoll::At(then) => Next::at(then),
         })
     }
 }
@@ -154,8 +154,8 @@ impl Controller {
         let account = account.filter(|it| !it.is_empty());
         let who = access::service_account(namespace, account.unwrap_or(access::ACCOUNT));
         let client = self.0.view.manager.client();
-        let rights = access::rights(&Source::of_pvc(&of.namespace, &of.name));
-        if runtime::access::is_allowed_any(&client, &who, rights).await? {
+        let permissions = access::permissions(&Source::of_pvc(&of.namespace, &of.name));
+        if runtime::access::is_allowed_any(&client, &who, permissions).await? {
             return Ok(None);
         }
         let user = who.user.unwrap_or_default();

@@ -11,12 +11,13 @@
 use std::fmt;
 
 use api::cdi::labels;
+use api::golden::GoldenImagePolicy;
 use golden_images::action::{Kind, label};
-use golden_images::cdi::copy::made_for;
+use golden_images::cdi::clone::made_for;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use runtime::{Error, Key, Manager, Next, OptionalKindChange, Queue, Reconcile};
+use runtime::{Error, Key, Manager, Next, OptionalKindChange, Queue, Reconcile, kind_of};
 
-use super::view::{ImportView, SourceKind, architecture, configs, policies};
+use super::view::{ImportView, SourceKind, configs, open_architecture};
 use super::{Context, Queues};
 use crate::images::actions::gvk;
 
@@ -147,7 +148,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
                         enqueue_dependents(SourceKind::Snapshot, &object.metadata);
                     }
                 }
-            } else if *kind == policies() || *kind == configs() {
+            } else if *kind == kind_of::<GoldenImagePolicy>() || *kind == configs() {
                 enqueue.add(Change::Settings);
             }
         });
@@ -158,8 +159,8 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     view.profiles
         .on_change(move |_| enqueue.add(Change::Settings));
     view.nodes.on_change(move |change| {
-        let before = change.old.as_deref().and_then(architecture);
-        let after = change.new.as_deref().and_then(architecture);
+        let before = change.old.as_deref().and_then(open_architecture);
+        let after = change.new.as_deref().and_then(open_architecture);
         if before != after {
             changes.add(Change::Settings);
         }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use api::cdi::DataImportCron;
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poll::{Image, Manifest, PollResult, Question, question, questions};
+use golden_images::cdi::poll::{Image, Manifest, PollQuery, PollResult, question, questions};
 use golden_images::list::normal;
-use importer::{Inspection, choose, inspect, look};
+use importer::look;
 use jiff::{SignedDuration, Timestamp};
+use oci::resolve::{self, Entry, Inspection, OS, choose, inspect};
 use parking_lot::Mutex;
 use platform::Source;
 use runtime::{Error, Key, Manager, Next, Queue, Reconcile};
@@ -26,12 +27,10 @@ use super::view::ImportView;
 const WORKERS: usize = 4;
 /// Label with the checksum of the disk, which the images of containerdisks have.
 const CONTENT_LABEL: &str = "shasum";
-/// OS of containerdisk images.
-const OS: &str = "linux";
 
 /// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct PollRequest(Question);
+struct PollRequest(PollQuery);
 
 impl fmt::Display for PollRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +49,7 @@ struct CachedPoll {
 #[derive(Clone)]
 pub(super) struct Polls {
     queue: Queue<PollRequest>,
-    answers: Arc<Mutex<HashMap<Question, CachedPoll>>>,
+    answers: Arc<Mutex<HashMap<PollQuery, CachedPoll>>>,
 }
 
 impl Polls {
@@ -99,7 +98,7 @@ struct Poller {
     view: ImportView,
     registries: Registries,
     report: Report,
-    answers: Arc<Mutex<HashMap<Question, CachedPoll>>>,
+    answers: Arc<Mutex<HashMap<PollQuery, CachedPoll>>>,
     crons: Queue<Key>,
 }
 
@@ -132,7 +131,7 @@ impl Reconcile<PollRequest> for Poller {
 
 impl Poller {
     /// Time of a result: timestamps of the API have a resolution of one second, and a result is recognised by its time.
-    fn now(&self, question: &Question) -> Timestamp {
+    fn now(&self, question: &PollQuery) -> Timestamp {
         let before = self.answers.lock().get(question).map(|it| it.at);
         let after = before.and_then(|it| it.checked_add(SignedDuration::from_secs(1)).ok());
         let now = Timestamp::now();
@@ -142,13 +141,13 @@ impl Poller {
         }
     }
 
-    async fn poll(&self, question: &Question) -> Result<Image, Failure> {
+    async fn poll(&self, question: &PollQuery) -> Result<Image, Failure> {
         let reached = self.registries.reach(question).await?;
-        let failed = |error: importer::Error| error.failure();
+        let failed = |error: resolve::Error| importer::Error::from(error).failure();
         if let Source::Web(address) = &reached.source {
             // An unchanged file costs a 304 response.
             let found = look(&reached.client, address, &reached.keyring, &reached.web).await;
-            return found.map_err(failed)?.image();
+            return found.map_err(|error| error.failure())?.image();
         }
         let image = open(&reached, &reached.source).await.map_err(failed)?;
         let name = reached.source.to_string();
@@ -157,13 +156,13 @@ impl Poller {
     }
 }
 
-async fn open(reached: &SourceAccess, source: &Source) -> Result<oci::Image, importer::Error> {
+async fn open(reached: &SourceAccess, source: &Source) -> Result<oci::Image, resolve::Error> {
     let keyring = Arc::clone(&reached.keyring);
     Ok(oci::Image::open(source, &reached.client, keyring).await?)
 }
 
 /// The manifest of every architecture; of several variants, the one that an importer would choose.
-async fn platforms(reached: &SourceAccess, found: &Inspection) -> Result<Image, importer::Error> {
+async fn platforms(reached: &SourceAccess, found: &Inspection) -> Result<Image, resolve::Error> {
     let linux = || found.platforms.iter().filter(|it| it.platform.os == OS);
     let architectures: BTreeSet<String> = linux()
         .map(|it| normal(&it.platform.architecture))
@@ -171,7 +170,7 @@ async fn platforms(reached: &SourceAccess, found: &Inspection) -> Result<Image, 
         .collect();
     let mut platforms = BTreeMap::new();
     for architecture in architectures {
-        let of = |it: &&importer::Entry| normal(&it.platform.architecture) == architecture;
+        let of = |it: &&Entry| normal(&it.platform.architecture) == architecture;
         let mut entries: Vec<_> = linux().filter(of).collect();
         if entries.len() > 1
             && let Some(reference) = reached.source.reference()

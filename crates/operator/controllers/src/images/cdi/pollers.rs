@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::cdi::DataImportCron;
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poller::{self, Seen};
+use golden_images::cdi::poller::{self, PollerState};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use runtime::{Cache, Error, Key, Manager, Queue};
@@ -54,10 +54,10 @@ impl Pollers {
     }
 
     /// The state of the pod, if there is one.
-    pub(super) fn state(&self, cron: &DataImportCron) -> Option<Seen> {
+    pub(super) fn state(&self, cron: &DataImportCron) -> Option<PollerState> {
         let key = Key::of(&cron.metadata);
         if let Some(failure) = self.refused.lock().get(&key) {
-            return Some(Seen::Answered(Err(failure.clone())));
+            return Some(PollerState::Answered(Err(failure.clone())));
         }
         self.of(cron).map(|pod| poller::read(&pod))
     }

@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 use api::cdi::DataImportCron;
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poll::{Found, PollResult, Stream, Way, of_claim, way};
-use golden_images::cdi::poller::Seen;
+use golden_images::cdi::poll::{PollMethod, PollResult, PolledVersion, Stream, of_claim, way};
+use golden_images::cdi::poller::PollerState;
 use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
 use parking_lot::Mutex;
-use runtime::{Error, Key, Queue};
+use runtime::{Absent as _, Error, Key, Queue};
 
 use super::poll::Polls;
 use super::pollers::Pollers;
@@ -69,24 +69,24 @@ impl Polling {
     /// Starts polling the source of a DataImportCron, which is enqueued when there is a result.
     pub(super) async fn ask(&self, cron: &DataImportCron) -> Result<(), Error> {
         match (way(cron), &self.pollers) {
-            (Way::Node, Some(pollers)) => pollers.start(cron).await?,
-            (Way::Node | Way::Server, _) => self.polls.ask(cron),
-            (Way::Stream(stream), _) => {
+            (PollMethod::Node, Some(pollers)) => pollers.start(cron).await?,
+            (PollMethod::Node | PollMethod::Server, _) => self.polls.ask(cron),
+            (PollMethod::Stream(stream), _) => {
                 let found = self.stream(&stream).await?;
                 self.answer(cron, found);
             }
-            (Way::Claim(of), _) => {
+            (PollMethod::Claim(of), _) => {
                 let claim = self.view.claims.get(&of.namespace, &of.name);
                 let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
                 let uid = claim.as_ref().and_then(|it| it.metadata.uid.as_deref());
                 self.answer(cron, of_claim(&of, uid));
             }
-            (Way::Nobody, _) => {}
+            (PollMethod::Unsupported, _) => {}
         }
         Ok(())
     }
 
-    fn answer(&self, cron: &DataImportCron, answer: Result<Found, Failure>) {
+    fn answer(&self, cron: &DataImportCron, answer: Result<PolledVersion, Failure>) {
         let key = Key::of(&cron.metadata);
         let mut results = self.results.lock();
         // Timestamps of the API have a resolution of one second, and a result is recognised by its time.
@@ -102,21 +102,21 @@ impl Polling {
     pub(super) fn state(&self, cron: &DataImportCron) -> PollState {
         let mut state = PollState::default();
         match (way(cron), &self.pollers) {
-            (Way::Node, Some(pollers)) => match pollers.state(cron) {
-                Some(Seen::Answered(answer)) => {
+            (PollMethod::Node, Some(pollers)) => match pollers.state(cron) {
+                Some(PollerState::Answered(answer)) => {
                     let at = Timestamp::now();
                     state.polled = Some(PollResult { at, answer });
                     state.by_pod = true;
                 }
-                Some(Seen::Hindered(failure)) => state.hindered = Some(failure),
-                Some(Seen::Waiting) | None => {}
+                Some(PollerState::Hindered(failure)) => state.hindered = Some(failure),
+                Some(PollerState::Waiting) | None => {}
             },
-            (Way::Node | Way::Server, _) => state.polled = self.polls.answer(cron),
-            (Way::Stream(_) | Way::Claim(_), _) => {
+            (PollMethod::Node | PollMethod::Server, _) => state.polled = self.polls.answer(cron),
+            (PollMethod::Stream(_) | PollMethod::Claim(_), _) => {
                 let key = Key::of(&cron.metadata);
                 state.polled = self.results.lock().get(&key).cloned();
             }
-            (Way::Nobody, _) => {}
+            (PollMethod::Unsupported, _) => {}
         }
         state
     }
@@ -142,17 +142,14 @@ impl Polling {
     }
 
     /// Reads an image stream, on OpenShift.
-    async fn stream(&self, stream: &Stream) -> Result<Result<Found, Failure>, Error> {
+    async fn stream(&self, stream: &Stream) -> Result<Result<PolledVersion, Failure>, Error> {
         let client = self.view.manager.client();
         let kind = GroupVersionKind::gvk("image.openshift.io", "v1", "ImageStream");
         let of = &stream.of;
         let operation = format!("getting ImageStream {}/{}", of.namespace, of.name);
-        let known = match pinned_kind(&client, &kind).await {
-            Ok((known, _)) => known,
-            Err(kube::Error::Discovery(_)) => return Ok(Err(stream.unknown())),
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                return Ok(Err(stream.unknown()));
-            }
+        let known = match pinned_kind(&client, &kind).await.not_found_as_none() {
+            Ok(Some((known, _))) => known,
+            Ok(None) | Err(kube::Error::Discovery(_)) => return Ok(Err(stream.unknown())),
             Err(error) => return Err(Error::api(operation)(error)),
         };
         let resource: &ApiResource = &known;

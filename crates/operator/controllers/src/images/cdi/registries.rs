@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use golden_images::cdi::failure::{Failure, Reason};
-use golden_images::cdi::poll::{Question, Web};
-use importer::{WebOptions, told};
+use golden_images::cdi::poll::{PollQuery, Web};
+use importer::WebOptions;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use oci::{Client, Keyring, Roots, Routes, Settings, Tls};
+use oci::{Client, Keyring, Roots, Routes, Settings, Tls, error_chain};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, Source};
 
@@ -54,11 +54,11 @@ impl Registries {
     }
 
     /// Resolves the credentials, certificates and headers of a source.
-    pub(super) async fn reach(&self, question: &Question) -> Result<SourceAccess, Failure> {
+    pub(super) async fn reach(&self, question: &PollQuery) -> Result<SourceAccess, Failure> {
         let source: Source = question
             .url
             .parse()
-            .map_err(|error| Failure::new(Reason::ImportFailed, told(&error)))?;
+            .map_err(|error| Failure::new(Reason::ImportFailed, error_chain(&error)))?;
         // A local archive or folder would be one of this process, not of the tenant that names it. It is rejected here
         // before any secret is read, and again by the client.
         let fits = match source {
@@ -122,7 +122,7 @@ impl Registries {
         })
     }
 
-    async fn keyring(&self, question: &Question, host: Option<&str>) -> Result<Keyring, Failure> {
+    async fn keyring(&self, question: &PollQuery, host: Option<&str>) -> Result<Keyring, Failure> {
         let mut keyring = Keyring::anonymous();
         let (Some(name), Some(host)) = (&question.secret, host) else {
             return Ok(keyring);
@@ -151,7 +151,7 @@ impl Registries {
     }
 
     /// All certificates of the ConfigMap, as PEM.
-    async fn certificates(&self, question: &Question) -> Result<Vec<u8>, Failure> {
+    async fn certificates(&self, question: &PollQuery) -> Result<Vec<u8>, Failure> {
         let Some(name) = &question.certificates else {
             return Ok(Vec::new());
         };
@@ -222,5 +222,5 @@ fn routes(insecure: &[String]) -> Routes {
 
 /// An unavailable API server counts like an unavailable registry.
 fn unavailable(error: impl std::error::Error) -> Failure {
-    Failure::new(Reason::ImportFailed, told(&error))
+    Failure::new(Reason::ImportFailed, error_chain(&error))
 }

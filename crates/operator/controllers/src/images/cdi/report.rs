@@ -30,7 +30,7 @@ struct Outcome {
 
 /// Events and metrics, shared by clones.
 #[derive(Clone)]
-pub(super) struct Report {
+pub(crate) struct Report {
     events: Events,
     outdated: Gauges<Outdated>,
     progress: Gauges<Volume>,
@@ -39,7 +39,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
             events: crate::reasons::events(manager, COMPONENT),

@@ -1,7 +1,7 @@
 //! The controller of DataSources.
 
 use api::cdi::{DataSourceRef, Named, Source};
-use golden_images::action::{Action, Kind, name_of, named};
+use golden_images::action::{Action, Kind, name_of};
 use golden_images::cdi::data_source::{DataSourceInputs, Labels, decide};
 use jiff::Timestamp;
 use runtime::{Error, Key, Next, Reconcile};
@@ -82,10 +82,8 @@ impl Reconcile for Controller {
 
 /// The volume or snapshot that a source names itself.
 fn own_referent(source: &Source, home: &str) -> Option<Named> {
-    let of = match source.which()? {
-        DataSourceRef::Pvc(of) | DataSourceRef::Snapshot(of) => of,
-        DataSourceRef::DataSource(_) => return None,
-    };
-    let namespace = Some(of.namespace.as_str()).filter(|it| !it.is_empty());
-    Some(named(namespace.unwrap_or(home), &of.name))
+    match source.which()? {
+        DataSourceRef::Pvc(of) | DataSourceRef::Snapshot(of) => Some(of.or_in(home)),
+        DataSourceRef::DataSource(_) => None,
+    }
 }

@@ -3,13 +3,11 @@
 use api::cdi::{DataVolume, Source};
 use golden_images::action::{Action, Kind, name_of, named};
 use golden_images::cdi::access;
-use golden_images::cdi::copy::{self, Transfer};
+use golden_images::cdi::clone::{self, Transfer};
 use golden_images::cdi::data_volume::Claim;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use runtime::{Error, Key};
-use serde_json::Value;
+use runtime::{Error, Key, Writer};
 
 use super::COMPONENT;
 use super::volume::Controller;
@@ -25,7 +23,7 @@ impl Controller {
     ) -> Result<Transfer, Error> {
         let Self(context) = self;
         let view = &context.view;
-        let interim = view.claims.get(there, &copy::interim_name(volume));
+        let interim = view.claims.get(there, &clone::interim_name(volume));
         let interim = interim.filter(|it| it.metadata.deletion_timestamp.is_none());
         let spec = interim.as_ref().and_then(|it| it.spec.as_ref());
         let name = spec.and_then(|it| it.volume_name.clone());
@@ -60,7 +58,7 @@ impl Controller {
         let home = name_of(&volume.metadata).namespace;
         let who = access::service_account(&home, access::ACCOUNT);
         let client = self.0.view.manager.client();
-        if runtime::access::is_allowed_any(&client, &who, access::rights(original)).await? {
+        if runtime::access::is_allowed_any(&client, &who, access::permissions(original)).await? {
             return Ok(None);
         }
         let user = who.user.unwrap_or_default();
@@ -77,20 +75,11 @@ impl Controller {
         let Some(found) = view.persistent.get("", name) else {
             return Ok(());
         };
-        let mut patch = copy::hand_over(&claim.metadata);
-        patch["metadata"]["resourceVersion"] = found
-            .metadata
-            .resource_version
-            .clone()
-            .map_or(Value::Null, Value::String);
         let volumes: Api<PersistentVolume> = Api::all(view.manager.client());
-        let params = PatchParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PatchParams::default()
-        };
-        let written = volumes.patch(name, &params, &Patch::Merge(&patch)).await;
-        let written = written.map_err(Error::api(format!("handing over volume {name}")))?;
-        view.persistent.saw(&written).await;
+        let writer = Writer::new(volumes, COMPONENT);
+        let writer = writer.shown_by(&view.persistent);
+        let patch = clone::hand_over(&claim.metadata);
+        writer.merge_into(&found.metadata, patch).await?;
         Ok(())
     }
 
@@ -99,7 +88,7 @@ impl Controller {
         let Self(context) = self;
         let uid = volume.and_then(|it| it.metadata.uid.as_deref());
         let left = context.view.interim_of(key).into_iter().filter(|claim| {
-            let of = copy::made_for(&claim.metadata).map(|(_, uid)| uid);
+            let of = clone::made_for(&claim.metadata).map(|(_, uid)| uid);
             of != uid && claim.metadata.deletion_timestamp.is_none()
         });
         let left: Vec<Action> = left.map(|it| delete(&it.metadata)).collect();
@@ -110,7 +99,7 @@ impl Controller {
     pub(super) async fn clean(&self, volume: &DataVolume, there: &str) -> Result<(), Error> {
         let action = Action::Delete {
             kind: Kind::Claim,
-            of: named(there, &copy::interim_name(volume)),
+            of: named(there, &clone::interim_name(volume)),
             why: "its volume is bound to the target claim",
         };
         self.0.actions.carry_out(&[action]).await

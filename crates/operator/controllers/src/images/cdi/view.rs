@@ -4,21 +4,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::cdi::{
-    DataImportCron, DataSource, DataSourceRef, DataVolume, Named, StorageProfile, VolumeSnapshot,
+    DataImportCron, DataSource, DataSourceRef, DataVolume, StorageProfile, VolumeSnapshot,
     annotations,
 };
-use api::golden::{GROUP, GoldenImagePolicy, NAME, VERSION};
-use golden_images::action::{Kind, annotation, label};
+use api::golden::GoldenImagePolicy;
+use api::node;
+use cluster_view::policies;
+use golden_images::action::{Kind, annotation};
 use golden_images::cdi::cron::Storage;
 use golden_images::cdi::size::Overhead;
 use golden_images::names::fnv1a_64;
-use golden_images::policy::Policy;
+use golden_images::policy::{EffectivePolicy, Policy};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt as _};
-use runtime::{Cache, Error, Index, Key, Manager, OptionalKindChange};
+use runtime::{Cache, Error, Index, Key, Manager, OptionalKindChange, kind_of};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -105,7 +107,11 @@ impl ImportView {
             view.profiles.synced(),
             view.nodes.synced(),
         );
-        for kind in [gvk(Kind::Snapshot), policies(), configs()] {
+        for kind in [
+            gvk(Kind::Snapshot),
+            kind_of::<GoldenImagePolicy>(),
+            configs(),
+        ] {
             manager.optional_kinds().follow(&kind);
         }
         manager.optional_kinds().synced().await;
@@ -113,22 +119,16 @@ impl ImportView {
     }
 
     /// Objects of an optional kind in a namespace.
-    async fn rest<K: DeserializeOwned>(
-        &self,
-        kind: &GroupVersionKind,
-        namespace: &str,
-    ) -> Result<Vec<K>, Error> {
-        let Some(cache) = self.manager.optional_kinds().open(kind).await? else {
-            return Ok(Vec::new());
-        };
-        let objects = cache.in_namespace(namespace);
-        // Skip objects that cannot be decoded.
-        Ok(objects.iter().filter_map(|it| read(it)).collect())
-    }
-
     /// The snapshots of a namespace.
     pub(super) async fn snapshots(&self, namespace: &str) -> Result<Vec<VolumeSnapshot>, Error> {
-        self.rest(&gvk(Kind::Snapshot), namespace).await
+        let cache = self
+            .manager
+            .optional_kinds()
+            .open(&gvk(Kind::Snapshot))
+            .await?;
+        let objects = cache.map(|cache| cache.in_namespace(namespace));
+        // One that cannot be decoded must not keep the others from being seen.
+        Ok(objects.iter().flatten().filter_map(|it| read(it)).collect())
     }
 
     pub(super) async fn snapshot(&self, key: &Key) -> Result<Option<VolumeSnapshot>, Error> {
@@ -139,11 +139,10 @@ impl ImportView {
         Ok(cache.find(key).and_then(|it| read(&it)))
     }
 
-    /// The GoldenImagePolicy, or its defaults.
+    /// The rules of the GoldenImagePolicy, or their defaults.
     pub(super) async fn policy(&self) -> Result<Policy, Error> {
-        let all: Vec<GoldenImagePolicy> = self.rest(&policies(), "").await?;
-        let one = all.iter().find(|it| it.name_any() == NAME);
-        Ok(one.map_or_else(Policy::default, |it| Policy::read(&it.spec).0))
+        let found = policies::cached(self.manager.optional_kinds()).await?;
+        Ok(EffectivePolicy::new(found).policy)
     }
 
     async fn config(&self) -> Result<Option<Arc<DynamicObject>>, Error> {
@@ -176,11 +175,13 @@ impl ImportView {
         Ok(text.and_then(Overhead::parse).unwrap_or(Overhead::DEFAULT))
     }
 
-    /// Architectures of schedulable nodes.
+    /// Architectures of nodes that accept importer pods.
     pub(super) fn architectures(&self) -> BTreeSet<String> {
         let nodes = self.nodes.list();
-        let mut all: BTreeSet<&str> = BTreeSet::new();
-        all.extend(nodes.iter().filter_map(|node| architecture(node)));
+        let all: BTreeSet<&str> = nodes
+            .iter()
+            .filter_map(|it| open_architecture(it))
+            .collect();
         all.into_iter().map(str::to_owned).collect()
     }
 
@@ -278,25 +279,13 @@ pub(super) async fn until_installed(manager: &Manager) {
     }
 }
 
-/// The architecture of a node, if it is schedulable.
-pub(super) fn architecture(node: &Node) -> Option<&str> {
-    let spec = node.spec.as_ref();
-    if spec.is_some_and(|spec| spec.unschedulable == Some(true)) {
-        return None;
-    }
-    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
-    let architecture = info.map(|it| it.architecture.as_str());
-    architecture
-        .filter(|it| !it.is_empty())
-        .or_else(|| label(&node.metadata, "kubernetes.io/arch"))
+/// The architecture of a node, unless it is cordoned: an importer pod would wait for the end of its maintenance.
+pub(super) fn open_architecture(node: &Node) -> Option<&str> {
+    node::architecture(node).filter(|_| !node::is_cordoned(node))
 }
 
 fn read<K: DeserializeOwned>(object: &DynamicObject) -> Option<K> {
     serde_json::from_value(serde_json::to_value(object).ok()?).ok()
-}
-
-pub(super) fn policies() -> GroupVersionKind {
-    GroupVersionKind::gvk(GROUP, VERSION, "GoldenImagePolicy")
 }
 
 pub(super) fn configs() -> GroupVersionKind {
@@ -333,7 +322,7 @@ fn copied(claim: &PersistentVolumeClaim) -> Vec<String> {
 
 /// Index key: the DataVolume of an interim claim.
 fn made_for(claim: &PersistentVolumeClaim) -> Vec<String> {
-    let of = golden_images::cdi::copy::made_for(&claim.metadata);
+    let of = golden_images::cdi::clone::made_for(&claim.metadata);
     of.iter()
         .map(|(of, _)| term("", &of.namespace, &of.name))
         .collect()
@@ -341,20 +330,16 @@ fn made_for(claim: &PersistentVolumeClaim) -> Vec<String> {
 
 fn stands_for(source: &DataSource) -> Vec<String> {
     let home = source.metadata.namespace.as_deref().unwrap_or_default();
-    let at = |of: &Named| {
-        let given = Some(of.namespace.as_str()).filter(|it| !it.is_empty());
-        given.unwrap_or(home).to_owned()
-    };
     let found = source.spec.source.which().map(|found| match found {
-        DataSourceRef::Pvc(of) => term(PVC, &at(of), &of.name),
-        DataSourceRef::Snapshot(of) => term(SNAPSHOT, &at(of), &of.name),
+        DataSourceRef::Pvc(of) => term(PVC, &of.or_in(home).namespace, &of.name),
+        DataSourceRef::Snapshot(of) => term(SNAPSHOT, &of.or_in(home).namespace, &of.name),
         DataSourceRef::DataSource(of) => term(POINTER, home, &of.name),
     });
     found.into_iter().collect()
 }
 
 fn copied_source(volume: &DataVolume) -> Vec<String> {
-    let of = golden_images::cdi::copy::source_of(volume);
+    let of = golden_images::cdi::clone::source_of(volume);
     of.iter()
         .map(|it| term("", &it.namespace, &it.name))
         .collect()

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::cdi::{DataVolume, DataVolumeStatus, Source};
-use golden_images::action::{Action, Kind, Wanted, annotation, label, metadata_patch, name_of};
-use golden_images::cdi::claim::{self, Storage, binds_immediately, is_of, room};
-use golden_images::cdi::copy::Step;
-use golden_images::cdi::data_volume::{Claim, ImportInputs, Report, Run, State, decide};
-use golden_images::cdi::failure::{Failure, Trouble};
+use api::cdi::{DataVolume, Source};
+use golden_images::action::{Action, Kind, annotation, name_of};
+use golden_images::cdi::claim::{self, Storage, room};
+use golden_images::cdi::clone::CloneStep;
+use golden_images::cdi::data_volume::{
+    Claim, ImportInputs, ImporterAction, State, decide, describe_claim, is_new_failure,
+    set_running_condition,
+};
+use golden_images::cdi::failure::Failure;
 use golden_images::cdi::origin::Origin;
-use golden_images::cdi::{copy, size::Overhead};
-use golden_images::conditions::{self, ConditionUpdate};
+use golden_images::cdi::triage::{VolumeTask, triage};
+use golden_images::cdi::{clone, size::Overhead};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use runtime::{Error, Key, Next, Reconcile};
@@ -20,12 +23,8 @@ use super::Context;
 use super::executor::Task;
 use super::transfer::awaits_permission;
 
-/// Content type for which CDI unpacks an archive of files into a volume instead of writing a disk.
-const ARCHIVE: &str = "archive";
 /// Retry interval of a clone that RBAC forbids.
 const PERMISSION_RETRY_INTERVAL: Duration = Duration::from_mins(1);
-/// Condition with the state of the importer.
-const RUNNING: &str = "Running";
 
 pub(super) struct Controller(pub(super) Context);
 
@@ -47,65 +46,30 @@ impl Reconcile for Controller {
         self.sweep(key, Some(&volume)).await?;
         let claim = context.view.claims.find(key);
         let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
-        let is_over = volume
-            .status
-            .as_ref()
-            .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")));
-        if let Some(claim) = &claim
-            && !is_of(claim, &volume)
-            && !is_over
-        {
-            let message = format!(
-                "PersistentVolumeClaim {key} already exists and is not owned by the DataVolume"
-            );
-            context
-                .report
-                .warn_unavailable(&volume, "ErrResourceExists", &message);
-            return Ok(Next::Wait);
-        }
-        if volume.spec.content_type.as_deref() == Some(ARCHIVE) && !is_over {
-            let message = "contentType archive is not supported; kubevirt is accepted";
-            context
-                .report
-                .warn_unavailable(&volume, "UnsupportedContentType", message);
-            return Ok(Next::Wait);
-        }
-        if let Some(origin) = Origin::of(&volume) {
-            self.import(&volume, origin, claim).await
-        } else if copy::is_copy(&volume) {
-            self.copy(&volume, claim).await
-        } else {
-            // Uploads, blank disks and other sources are left to CDI.
-            Ok(Next::Wait)
+        match triage(&volume, claim.as_deref()) {
+            VolumeTask::Import(origin) => self.import(&volume, origin, claim).await,
+            VolumeTask::Clone => self.clone_volume(&volume, claim).await,
+            VolumeTask::Unavailable { reason, message } => {
+                context.report.warn_unavailable(&volume, reason, &message);
+                Ok(Next::Wait)
+            }
+            VolumeTask::None => Ok(Next::Wait),
         }
     }
 }
 
 impl Controller {
-    /// State of a DataVolume's claim. A claim next to the original has no consumer.
+    /// State of a DataVolume's claim, or with `beside` of the one next to the original of a clone.
     pub(super) fn state(
         &self,
         volume: &DataVolume,
         claim: Option<&PersistentVolumeClaim>,
         beside: bool,
     ) -> Claim {
-        let Some(claim) = claim else {
-            return Claim::Missing;
-        };
-        let status = claim.status.as_ref();
-        if status.and_then(|it| it.phase.as_deref()) == Some("Bound") {
-            return Claim::Bound;
-        }
-        let spec = claim.spec.as_ref();
+        let spec = claim.and_then(|it| it.spec.as_ref());
         let class = spec.and_then(|it| it.storage_class_name.as_deref());
         let class = class.and_then(|it| self.0.view.classes.get("", it));
-        let mode = class.and_then(|it| it.volume_binding_mode.clone());
-        let waits = mode.as_deref() == Some("WaitForFirstConsumer");
-        if waits && (beside || !binds_immediately(volume)) {
-            Claim::WaitsForConsumer
-        } else {
-            Claim::Pending
-        }
+        Claim::of(volume, claim, class.as_deref(), beside)
     }
 
     async fn import(
@@ -139,11 +103,11 @@ impl Controller {
         if let (Some(found), Some(claim)) = (&decision.claim, &claim) {
             actions.extend(describe_claim(claim, found));
         }
-        if decision.run == Run::MakeClaim {
+        if decision.run == ImporterAction::MakeClaim {
             match self.claim(volume, None).await? {
                 Ok(object) => actions.push(object),
                 Err(failure) => {
-                    set_running_condition(volume, &mut decision.status, &failure);
+                    set_running_condition(volume, &mut decision.status, &failure, Timestamp::now());
                     decision.status_changed = volume.status.as_ref() != Some(&decision.status);
                 }
             }
@@ -166,9 +130,9 @@ impl Controller {
         context.report.volume(volume, before, after_phase);
         context.report.progress(&key, importer.as_ref());
         match (&decision.run, &importer) {
-            (Run::Remove, Some(importer)) => {
+            (ImporterAction::Remove, Some(importer)) => {
                 match &importer.state {
-                    State::Failed(failure) if is_new(volume, importer.attempt) => {
+                    State::Failed(failure) if is_new_failure(volume, importer.attempt) => {
                         context.report.count_import(volume, Some(failure));
                     }
                     State::Succeeded(_) if before != Some("Succeeded") => {
@@ -182,7 +146,7 @@ impl Controller {
                 }
                 Ok(Next::Wait)
             }
-            (Run::Start { attempt, node }, _) => {
+            (ImporterAction::Start { attempt, node }, _) => {
                 let Some(claim) = claim else {
                     return Ok(Next::Wait);
                 };
@@ -199,23 +163,23 @@ impl Controller {
                 context.executor.start(task).await?;
                 Ok(Next::Wait)
             }
-            (Run::Wait(then), _) => Ok(Next::at(*then)),
+            (ImporterAction::Wait(then), _) => Ok(Next::at(*then)),
             _ => Ok(Next::Wait),
         }
     }
 
-    async fn copy(
+    async fn clone_volume(
         &self,
         volume: &Arc<DataVolume>,
         claim: Option<Arc<PersistentVolumeClaim>>,
     ) -> Result<Next, Error> {
         let Self(context) = self;
         let of = name_of(&volume.metadata);
-        let source = copy::source_of(volume);
+        let source = clone::source_of(volume);
         let source = source.and_then(|it| context.view.sources.get(&it.namespace, &it.name));
-        let original = copy::original(volume, source.as_deref()).ok();
+        let original = clone::original(volume, source.as_deref()).ok();
         let there = original.as_ref();
-        let there = there.and_then(|it| copy::elsewhere(it, volume));
+        let there = there.and_then(|it| clone::elsewhere(it, volume));
         let transfer = match (&original, &there) {
             (Some(original), Some(there)) => Some(
                 self.transfer(volume, claim.as_deref(), original, there)
@@ -223,7 +187,7 @@ impl Controller {
             ),
             _ => None,
         };
-        let mut decision = copy::decide(&copy::CloneInputs {
+        let mut decision = clone::decide(&clone::CloneInputs {
             volume,
             source: source.as_deref(),
             claim: self.state(volume, claim.as_deref(), false),
@@ -233,18 +197,18 @@ impl Controller {
         let there = there.unwrap_or_default();
         match decision.step.take() {
             None => {}
-            Some(Step::HandOver(name)) => {
+            Some(CloneStep::HandOver(name)) => {
                 if let Some(claim) = &claim {
                     self.hand_over(&name, claim).await?;
                 }
             }
-            Some(Step::Clean) => self.clean(volume, &there).await?,
+            Some(CloneStep::Clean) => self.clean(volume, &there).await?,
             Some(step) => {
                 if let Err(failure) = self
                     .create_claim(volume, original.as_ref(), &there, &step)
                     .await?
                 {
-                    set_running_condition(volume, &mut decision.status, &failure);
+                    set_running_condition(volume, &mut decision.status, &failure, Timestamp::now());
                     decision.status_changed = volume.status.as_ref() != Some(&decision.status);
                 }
             }
@@ -266,20 +230,20 @@ impl Controller {
         volume: &DataVolume,
         original: Option<&Source>,
         there: &str,
-        step: &Step,
+        step: &CloneStep,
     ) -> Result<Result<(), Failure>, Error> {
         let action = match self.claim(volume, original).await? {
             Ok(action) => action,
             Err(failure) => return Ok(Err(failure)),
         };
         let action = match (action, step) {
-            (Action::Create { kind, object }, Step::MakeThere(_)) => Action::Create {
+            (Action::Create { kind, object }, CloneStep::MakeThere(_)) => Action::Create {
                 kind,
-                object: copy::interim(volume, &object, there),
+                object: clone::interim(volume, &object, there),
             },
-            (Action::Create { kind, object }, Step::Take(name)) => Action::Create {
+            (Action::Create { kind, object }, CloneStep::Take(name)) => Action::Create {
                 kind,
-                object: copy::taking(object, name),
+                object: clone::taking(object, name),
             },
             (action, _) => action,
         };
@@ -318,10 +282,7 @@ impl Controller {
     /// Size of the original of a clone.
     async fn size(&self, from: &Source, volume: &DataVolume) -> Result<Option<String>, Error> {
         let home = volume.metadata.namespace.as_deref().unwrap_or_default();
-        let at = |of: &api::cdi::Named| {
-            let given = Some(of.namespace.as_str()).filter(|it| !it.is_empty());
-            Key::new(given.unwrap_or(home), &of.name)
-        };
+        let at = |of: &api::cdi::Named| Key::new(of.or_in(home).namespace, &of.name);
         if let Some(of) = &from.snapshot {
             let snapshot = self.0.view.snapshot(&at(of)).await?;
             let advised = api::cdi::annotations::ADVISED_RESTORE_SIZE;
@@ -344,53 +305,4 @@ impl Controller {
         let class = class.and_then(|it| it.storage_class_name.as_deref());
         self.0.view.overhead(class).await
     }
-}
-
-/// Whether this failed attempt has not been counted yet.
-fn is_new(volume: &DataVolume, attempt: u32) -> bool {
-    Trouble::read(&volume.metadata).is_none_or(|it| it.failures < attempt)
-}
-
-/// Reports in the condition [`RUNNING`] why the claim cannot be created; an unchanged reason keeps its transition time.
-fn set_running_condition(volume: &DataVolume, status: &mut DataVolumeStatus, failure: &Failure) {
-    let before = volume.status.as_ref();
-    let before = before.and_then(|it| conditions::get(&it.conditions, RUNNING));
-    status.conditions.retain(|it| it.kind != RUNNING);
-    status.conditions.extend(before.cloned());
-    let (reason, message) = (failure.reason.as_str(), failure.message.clone());
-    ConditionUpdate::new(RUNNING, false, reason, message)
-        .put(&mut status.conditions, Timestamp::now());
-    status
-        .conditions
-        .sort_by(|one, other| one.kind.cmp(&other.kind));
-}
-
-/// Patch that records the result of the import on the claim; existing values stay.
-fn describe_claim(claim: &PersistentVolumeClaim, found: &Report) -> Option<Action> {
-    let mut labels = Wanted::new();
-    for (name, value) in &found.labels {
-        if label(&claim.metadata, name).is_none() {
-            labels.insert(name, Some(value.clone()));
-        }
-    }
-    let mut notes = Wanted::new();
-    let sniffed: Vec<String> = found.sniffed.iter().cloned().collect();
-    for (name, value) in [
-        (api::golden::names::CONTENT, found.content.clone()),
-        (
-            api::golden::names::SNIFFED,
-            (!sniffed.is_empty()).then(|| sniffed.join(",")),
-        ),
-    ] {
-        if value.is_some() && annotation(&claim.metadata, name).is_none() {
-            notes.insert(name, value);
-        }
-    }
-    let patch = metadata_patch(&claim.metadata, &labels, &notes)?;
-    Some(Action::Patch {
-        kind: Kind::Claim,
-        of: name_of(&claim.metadata),
-        patch,
-        why: "it was imported",
-    })
 }

@@ -16,13 +16,13 @@ use crate::images::cluster::Converged;
 type Labels = Vec<(&'static str, String)>;
 
 /// Events and metrics of HyperConvergeds.
-pub(super) struct Report {
+pub(crate) struct Report {
     events: Events,
     gauges: [(&'static str, Gauges<Labels>); 3],
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         let gauges = [
             (

@@ -7,6 +7,7 @@ use api::hco::MACHINES_KEY;
 use api::ssp::SSP;
 use golden_images::action::{Kind, name_of};
 use golden_images::architectures::Architectures;
+use golden_images::policy::EffectivePolicy;
 use golden_images::ssp::{Labels, Problem, SspInputs, Volumes};
 use jiff::Timestamp;
 use kube::Resource;
@@ -15,12 +16,12 @@ use serde_json::{Value, json};
 
 use super::SspController;
 use crate::images::actions::gvk;
-use crate::images::cluster::{PolicyInputs, is_listed};
+use crate::images::cluster::is_listed;
 
 /// Everything that an SSP depends on.
 pub(super) struct GatheredSsp {
     pub(super) ssp: SSP,
-    pub(super) kept: PolicyInputs,
+    pub(super) kept: EffectivePolicy,
     pub(super) architectures: Architectures,
     crons: Vec<DataImportCron>,
     sources: Vec<DataSource>,

@@ -14,12 +14,12 @@ use crate::images::cluster::ssp_kind;
 use crate::status::write;
 
 /// Events of SSPs.
-pub(super) struct Report {
+pub(crate) struct Report {
     events: Events,
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
+    pub(crate) fn new(manager: &Manager) -> Self {
         Self {
             events: crate::reasons::events(manager, COMPONENT),
         }

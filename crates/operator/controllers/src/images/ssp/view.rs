@@ -3,10 +3,10 @@
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::ssp::view::{self, NAME};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
-use runtime::{Absent as _, Error};
+use runtime::{Absent as _, Error, Key, Writer};
 use serde::Serialize;
 
 use super::{COMPONENT, SspController};
@@ -59,10 +59,8 @@ where
     if live.is_some_and(|live| same(&live) || !view::is_of(live.meta(), ssp)) {
         return Ok(());
     }
-    let params = PatchParams::apply(COMPONENT).force();
-    api.patch(NAME, &params, &Patch::Apply(wanted))
-        .await
-        .map_err(Error::api(format!("applying {}", title::<K>())))?;
+    let writer = Writer::new(api, COMPONENT);
+    writer.apply(&Key::of(wanted.meta()), wanted).await?;
     Ok(())
 }
 
@@ -75,16 +73,6 @@ where
     let Some(meta) = live.as_ref().map(K::meta).filter(own) else {
         return Ok(());
     };
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: meta.uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    api.delete(NAME, &params)
-        .await
-        .not_found_as_none()
-        .map_err(Error::api(format!("deleting {}", title::<K>())))?;
+    Writer::new(api, COMPONENT).delete(meta).await?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::action::{Action, Kind, Named};
 use crate::cdi::cron::{Claim, CronInputs, Decision, Storage, decide};
 use crate::cdi::failure::{Failure, Reason};
-use crate::cdi::poll::{Found, PollResult};
+use crate::cdi::poll::{PollResult, PolledVersion};
 use crate::policy::Policy;
 
 pub(super) fn digest(letter: char) -> String {
@@ -82,7 +82,7 @@ impl CronFixture {
     /// The poll succeeds with a version.
     pub(super) fn answer(&mut self, letter: char, content: Option<&str>) {
         self.now += 60;
-        let found = Found {
+        let found = PolledVersion {
             digest: digest(letter),
             index: Some(digest('0')),
             content: content.map(str::to_owned),

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use super::fixture::{CronFixture, digest, name};
 use crate::action::{Kind, named};
 use crate::cdi::failure::{Failure, Reason};
-use crate::cdi::poll::{Found, PollResult, Stream, Way, elsewhere, not_allowed, of_claim, way};
-use crate::cdi::poll::{When, question};
+use crate::cdi::poll::{NextPoll, question};
+use crate::cdi::poll::{
+    PollMethod, PollResult, PolledVersion, Stream, elsewhere, not_allowed, of_claim, way,
+};
 
 fn with_source(source: Value) -> CronFixture {
     let mut fixture = CronFixture::new();
@@ -22,7 +24,7 @@ fn by_node() -> CronFixture {
     fixture
 }
 
-fn set_poll_result(fixture: &mut CronFixture, found: Result<Found, Failure>) {
+fn set_poll_result(fixture: &mut CronFixture, found: Result<PolledVersion, Failure>) {
     fixture.now += 60;
     fixture.polled = Some(PollResult {
         at: jiff::Timestamp::from_second(fixture.now).unwrap(),
@@ -35,22 +37,22 @@ fn reason(fixture: &CronFixture, kind: &str) -> String {
 }
 
 #[rstest]
-#[case(json!({ "registry": { "url": "docker://r/x" } }), Way::Server)]
-#[case(json!({ "http": { "url": "https://h/x" } }), Way::Server)]
-#[case(json!({ "registry": { "url": "docker://r/x", "pullMethod": "node" } }), Way::Node)]
+#[case(json!({ "registry": { "url": "docker://r/x" } }), PollMethod::Server)]
+#[case(json!({ "http": { "url": "https://h/x" } }), PollMethod::Server)]
+#[case(json!({ "registry": { "url": "docker://r/x", "pullMethod": "node" } }), PollMethod::Node)]
 // No node has the file.
-#[case(json!({ "registry": { "url": "oci-archive://x", "pullMethod": "node" } }), Way::Server)]
+#[case(json!({ "registry": { "url": "oci-archive://x", "pullMethod": "node" } }), PollMethod::Server)]
 #[case(
     json!({ "registry": { "imageStream": "fedora:41", "pullMethod": "node" } }),
-    Way::Stream(Stream { of: named("images", "fedora"), tag: Some("41".to_owned()) })
+    PollMethod::Stream(Stream { of: named("images", "fedora"), tag: Some("41".to_owned()) })
 )]
 #[case(
     json!({ "registry": { "imageStream": "fedora", "pullMethod": "node" } }),
-    Way::Stream(Stream { of: named("images", "fedora"), tag: None })
+    PollMethod::Stream(Stream { of: named("images", "fedora"), tag: None })
 )]
-#[case(json!({ "pvc": { "namespace": "", "name": "base" } }), Way::Claim(named("images", "base")))]
-#[case(json!({ "s3": {} }), Way::Nobody)]
-fn source_determines_poll_method(#[case] source: Value, #[case] expected: Way) {
+#[case(json!({ "pvc": { "namespace": "", "name": "base" } }), PollMethod::Claim(named("images", "base")))]
+#[case(json!({ "s3": {} }), PollMethod::Unsupported)]
+fn source_determines_poll_method(#[case] source: Value, #[case] expected: PollMethod) {
     let fixture = with_source(source);
     let cron = serde_json::from_value(fixture.cron).unwrap();
     assert_eq!(way(&cron), expected);
@@ -59,22 +61,22 @@ fn source_determines_poll_method(#[case] source: Value, #[case] expected: Way) {
 #[test]
 fn node_poll_needs_a_matching_node() {
     let mut fixture = by_node();
-    assert_eq!(fixture.settle().poll, When::Now);
+    assert_eq!(fixture.settle().poll, NextPoll::Now);
     fixture.nodes.clear();
     let decision = fixture.settle();
-    assert_eq!(decision.poll, When::Never, "no node could answer");
+    assert_eq!(decision.poll, NextPoll::Never, "no node could answer");
     assert_eq!(reason(&fixture, "UpToDate"), "NoMatchingNode");
     fixture.nodes.insert("arm64".to_owned());
-    assert_eq!(fixture.settle().poll, When::Now);
+    assert_eq!(fixture.settle().poll, NextPoll::Now);
     assert_eq!(reason(&fixture, "UpToDate"), "NoDigest");
     // An unschedulable poller pod is reported as a condition.
     fixture.hindered = Some(Failure::new(Reason::Unschedulable, "0/3 nodes"));
     fixture.settle();
     assert_eq!(reason(&fixture, "UpToDate"), "Unschedulable");
     fixture.hindered = None;
-    let found = Found {
+    let found = PolledVersion {
         digest: digest('a'),
-        ..Found::default()
+        ..PolledVersion::default()
     };
     set_poll_result(&mut fixture, Ok(found));
     fixture.settle();
@@ -126,7 +128,7 @@ fn stream_yields_newest_image_of_tag(
 fn stream_reference_becomes_registry_url() {
     let source = json!({ "registry": { "imageStream": "fedora:41", "pullMethod": "node", "platform": { "architecture": "arm64" } } });
     let mut fixture = with_source(source);
-    assert_eq!(fixture.settle().poll, When::Now);
+    assert_eq!(fixture.settle().poll, NextPoll::Now);
     set_poll_result(&mut fixture, Err(stream(None).unknown()));
     fixture.settle();
     assert_eq!(reason(&fixture, "UpToDate"), "KindNotInstalled");
@@ -169,7 +171,7 @@ fn claim_version_is_its_uid() {
     assert_eq!(question(&cron), None, "no registry is polled");
     let of = named("builds", "base");
     assert_eq!(elsewhere(&cron), Some(of.clone()));
-    assert_eq!(fixture.settle().poll, When::Now);
+    assert_eq!(fixture.settle().poll, NextPoll::Now);
     set_poll_result(&mut fixture, of_claim(&of, None));
     fixture.settle();
     assert_eq!(reason(&fixture, "UpToDate"), "ImageNotFound");
@@ -180,7 +182,10 @@ fn claim_version_is_its_uid() {
     let decision = fixture.settle();
     assert_eq!(reason(&fixture, "UpToDate"), "NotAuthorized");
     assert_eq!(reason(&fixture, "Progressing"), "NotAuthorized");
-    assert!(matches!(decision.poll, When::At(_)), "it may be allowed");
+    assert!(
+        matches!(decision.poll, NextPoll::At(_)),
+        "it may be allowed"
+    );
     assert_eq!(fixture.names(Kind::DataVolume), Vec::<&str>::new());
 
     fixture.denied = None;

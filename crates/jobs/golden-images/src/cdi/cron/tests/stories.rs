@@ -7,7 +7,7 @@ use super::fixture::{CronFixture, digest, name};
 use crate::action::Kind;
 use crate::cdi::cron::Outdated;
 use crate::cdi::failure::Reason;
-use crate::cdi::poll::When;
+use crate::cdi::poll::NextPoll;
 use crate::history;
 
 fn pvc(letter: char) -> Value {
@@ -27,13 +27,13 @@ fn assert_condition(actual: &(String, String, String), status: &str, reason: &st
 fn an_image_is_imported() {
     let mut fixture = CronFixture::new();
     let decision = fixture.settle();
-    assert_eq!(decision.poll, When::Now);
+    assert_eq!(decision.poll, NextPoll::Now);
     assert_condition(&fixture.condition("UpToDate"), "False", "NoDigest");
     assert_condition(&fixture.condition("Progressing"), "False", "NoImport");
 
     fixture.answer('a', None);
     let decision = fixture.settle();
-    assert!(matches!(decision.poll, When::At(_)));
+    assert!(matches!(decision.poll, NextPoll::At(_)));
     assert_eq!(fixture.names(Kind::DataVolume), [name('a')]);
     let volume = fixture.objects[&(Kind::DataVolume, name('a'))].clone();
     assert_eq!(
@@ -228,7 +228,7 @@ fn failed_poll_is_retried_with_backoff(#[case] reason: Reason) {
         let polled_at = fixture.now;
         let decision = fixture.settle();
         assert_eq!(decision.failure.as_ref().unwrap().reason, reason);
-        let When::At(next) = decision.poll else {
+        let NextPoll::At(next) = decision.poll else {
             panic!("{:?}", decision.poll);
         };
         waits.push(next.as_second() - polled_at);
@@ -408,7 +408,7 @@ fn digest_annotation_of_other_writers_is_imported() {
     fixture.cron["metadata"]["annotations"] =
         json!({ "cdi.kubevirt.io/storage.import.sourceDesiredDigest": digest('d') });
     let decision = fixture.settle();
-    assert_eq!(decision.poll, When::Never);
+    assert_eq!(decision.poll, NextPoll::Never);
     assert_eq!(fixture.names(Kind::DataVolume), [name('d')]);
     fixture.cron["metadata"]["annotations"]["cdi.kubevirt.io/storage.import.sourceDesiredDigest"] =
         json!("md5:1");
@@ -578,7 +578,7 @@ fn requested_poll_happens_once(#[case] schedule: &str) {
     fixture.cron["spec"]["schedule"] = json!(schedule);
     fixture.answer('a', None);
     let before = fixture.settle().poll;
-    assert_ne!(before, When::Now);
+    assert_ne!(before, NextPoll::Now);
     let time = |second: i64| {
         let time = jiff::Timestamp::from_second(second).unwrap();
         machinery::time::format_time(time)
@@ -587,13 +587,13 @@ fn requested_poll_happens_once(#[case] schedule: &str) {
     fixture.cron["metadata"]["annotations"][NEXT_CRON_TIME] = json!(time(fixture.now - 100));
     assert_eq!(fixture.decide().poll, before);
     fixture.cron["metadata"]["annotations"][NEXT_CRON_TIME] = json!(time(fixture.now));
-    assert_eq!(fixture.decide().poll, When::Now);
+    assert_eq!(fixture.decide().poll, NextPoll::Now);
     // A request ignores the backoff.
     fixture.refuse(Reason::RateLimited);
     let after = fixture.settle().poll;
-    assert_ne!(after, When::Now, "it was polled since");
+    assert_ne!(after, NextPoll::Now, "it was polled since");
     fixture.cron["metadata"]["annotations"][NEXT_CRON_TIME] = json!(time(fixture.now));
-    assert_eq!(fixture.decide().poll, When::Now);
+    assert_eq!(fixture.decide().poll, NextPoll::Now);
     fixture.answer('b', None);
     assert_eq!(fixture.settle().poll, before);
 }

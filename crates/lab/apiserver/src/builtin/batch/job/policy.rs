@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::builtin::check;
 use crate::builtin::entry::Errors;
-use crate::builtin::value::Read;
+use crate::builtin::value::{Read, indexed};
 
 /// Completions by index or by count.
 pub(super) fn check_completion(path: &Path, spec: &Value) -> Errors {
@@ -14,7 +14,7 @@ pub(super) fn check_completion(path: &Path, spec: &Value) -> Errors {
     let mode = spec.text("completionMode");
     if spec.has("completionMode") {
         let path = path.child("completionMode");
-        errors.extend(check::supported(&path, mode, &["NonIndexed", "Indexed"]));
+        errors += check::supported(&path, mode, &["NonIndexed", "Indexed"]);
     }
     let failed = spec.int("maxFailedIndexes");
     if mode == "Indexed" {
@@ -22,15 +22,12 @@ pub(super) fn check_completion(path: &Path, spec: &Value) -> Errors {
         let parallelism = spec.int("parallelism");
         if completions.is_none() {
             let path = path.child("completions");
-            errors.push(FieldError::required(
-                &path,
-                "when completion mode is Indexed",
-            ));
+            errors.required(&path, "when completion mode is Indexed");
         }
         let mut most = |field: &str, value: Option<i64>, most: i64, when: &str| {
             if let Some(value) = value.filter(|value| *value > most) {
                 let detail = format!("must be less than or equal to {when}");
-                errors.push(FieldError::invalid(&path.child(field), value, detail));
+                errors.invalid(&path.child(field), value, detail);
             }
         };
         let when = "100000 when completion mode is Indexed";
@@ -45,16 +42,15 @@ pub(super) fn check_completion(path: &Path, spec: &Value) -> Errors {
             most("parallelism", parallelism, 10_000, when);
             most("maxFailedIndexes", failed, 10_000, when);
             if failed.is_none() {
-                let path = path.child("maxFailedIndexes");
                 let detail = "must be specified when completions is above 100000";
-                errors.push(FieldError::required(&path, detail));
+                errors.required(&path.child("maxFailedIndexes"), detail);
             }
         }
     } else {
         for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if let Some(value) = spec.int(field) {
                 let detail = "requires indexed completion mode";
-                errors.push(FieldError::invalid(&path.child(field), value, detail));
+                errors.invalid(&path.child(field), value, detail);
             }
         }
     }
@@ -69,33 +65,27 @@ pub(super) fn check_failure(path: &Path, spec: &Value) -> Errors {
     let path = path.child("rules");
     let rules = spec.items("podFailurePolicy.rules");
     if rules.len() > 20 {
-        errors.push(FieldError::too_many(&path, rules.len(), 20));
+        errors.too_many(&path, rules.len(), 20);
     }
     let containers: Vec<&str> = ["containers", "initContainers"]
         .iter()
         .flat_map(|field| spec.at("template.spec").items(field))
         .map(|container| container.text("name"))
         .collect();
-    for (i, rule) in rules.iter().enumerate() {
-        let path = path.index(i);
+    for (path, rule) in indexed(&path, rules) {
         let here = path.child("action");
         match rule.text("action") {
-            "" => errors.push(FieldError::required(&here, valid_values(ACTIONS))),
+            "" => errors.required(&here, valid_values(ACTIONS)),
             action @ "FailIndex" if !spec.has("backoffLimitPerIndex") => {
-                let detail = "requires the backoffLimitPerIndex to be set";
-                errors.push(FieldError::invalid(&here, action, detail));
+                errors.invalid(&here, action, "requires the backoffLimitPerIndex to be set");
             }
-            action => errors.extend(check::supported(&here, action, ACTIONS)),
+            action => errors += check::supported(&here, action, ACTIONS),
         }
         let (codes, conditions) = (rule.at("onExitCodes"), rule.items("onPodConditions"));
         if !codes.is_null() {
-            errors.extend(check_exit_codes(
-                &path.child("onExitCodes"),
-                codes,
-                &containers,
-            ));
+            errors += check_exit_codes(&path.child("onExitCodes"), codes, &containers);
         }
-        errors.extend(check_conditions(&path.child("onPodConditions"), conditions));
+        errors += check_conditions(&path.child("onPodConditions"), conditions);
         let detail = match (codes.is_null(), conditions.is_empty()) {
             (false, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
             (true, true) => "specifying one of OnExitCodes and OnPodConditions is required",
@@ -116,20 +106,16 @@ fn check_exit_codes(path: &Path, codes: &Value, containers: &[&str]) -> Errors {
     let operator = codes.text("operator");
     let here = path.child("operator");
     if operator.is_empty() {
-        errors.push(FieldError::required(&here, valid_values(&["In", "NotIn"])));
+        errors.required(&here, valid_values(&["In", "NotIn"]));
     } else {
-        errors.extend(check::supported(&here, operator, &["In", "NotIn"]));
+        errors += check::supported(&here, operator, &["In", "NotIn"]);
     }
     if let Some(name) = codes
         .maybe_text("containerName")
         .filter(|n| !containers.contains(n))
     {
         let detail = "must be one of the container or initContainer names in the pod template";
-        errors.push(FieldError::invalid(
-            &path.child("containerName"),
-            name,
-            detail,
-        ));
+        errors.invalid(&path.child("containerName"), name, detail);
     }
     let path = path.child("values");
     let values: Vec<i64> = codes
@@ -139,30 +125,21 @@ fn check_exit_codes(path: &Path, codes: &Value, containers: &[&str]) -> Errors {
         .collect();
     if values.is_empty() {
         let shown = codes.at("values").clone();
-        errors.push(FieldError::invalid(
-            &path,
-            shown,
-            "at least one value is required",
-        ));
+        errors.invalid(&path, shown, "at least one value is required");
     } else if values.len() > 255 {
-        errors.push(FieldError::too_many(&path, values.len(), 255));
+        errors.too_many(&path, values.len(), 255);
     }
     let mut seen = std::collections::BTreeSet::new();
     for (i, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
-            let detail = "must not be 0 for the In operator";
-            errors.push(FieldError::invalid(&path.index(i), 0, detail));
+            errors.invalid(&path.index(i), 0, "must not be 0 for the In operator");
         }
         if !seen.insert(value) {
-            errors.push(FieldError::duplicate(&path.index(i), *value));
+            errors.duplicate(&path.index(i), *value);
         }
     }
     if !values.is_sorted() {
-        errors.push(FieldError::invalid(
-            &path,
-            codes.at("values").clone(),
-            "must be ordered",
-        ));
+        errors.invalid(&path, codes.at("values").clone(), "must be ordered");
     }
     errors
 }
@@ -171,15 +148,14 @@ fn check_conditions(path: &Path, conditions: &[Value]) -> Errors {
     const STATUSES: &[&str] = &["False", "True", "Unknown"];
     let mut errors = Errors::new();
     if conditions.len() > 20 {
-        errors.push(FieldError::too_many(path, conditions.len(), 20));
+        errors.too_many(path, conditions.len(), 20);
     }
-    for (i, pattern) in conditions.iter().enumerate() {
-        let path = path.index(i);
-        errors.extend(check::qualified(&path.child("type"), pattern.text("type")));
+    for (path, pattern) in indexed(path, conditions) {
+        errors += check::qualified(&path.child("type"), pattern.text("type"));
         let here = path.child("status");
         match pattern.text("status") {
-            "" => errors.push(FieldError::required(&here, valid_values(STATUSES))),
-            status => errors.extend(check::supported(&here, status, STATUSES)),
+            "" => errors.required(&here, valid_values(STATUSES)),
+            status => errors += check::supported(&here, status, STATUSES),
         }
     }
     errors
@@ -188,23 +164,22 @@ fn check_conditions(path: &Path, conditions: &[Value]) -> Errors {
 /// Rules for early success.
 pub(super) fn check_success(path: &Path, spec: &Value) -> Errors {
     if spec.text("completionMode") != "Indexed" {
-        let detail = "requires indexed completion mode";
         let shown = spec.at("successPolicy").clone();
-        return vec![FieldError::invalid(path, shown, detail)];
+        return FieldError::invalid(path, shown, "requires indexed completion mode").into();
     }
     let path = path.child("rules");
     let rules = spec.items("successPolicy.rules");
     let mut errors = Errors::new();
     if rules.is_empty() {
         let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(&path, detail));
+        errors.required(&path, detail);
     }
     if rules.len() > 20 {
-        errors.push(FieldError::too_many(&path, rules.len(), 20));
+        errors.too_many(&path, rules.len(), 20);
     }
     let completions = spec.number("completions");
     for (i, rule) in rules.iter().enumerate() {
-        errors.extend(check_success_rule(&path.index(i), rule, completions));
+        errors += check_success_rule(&path.index(i), rule, completions);
     }
     errors
 }
@@ -217,29 +192,29 @@ fn check_success_rule(path: &Path, rule: &Value, completions: i64) -> Errors {
     );
     if count.is_none() && indexes.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
-        errors.push(FieldError::required(path, detail));
+        errors.required(path, detail);
     }
     let mut total = 0;
     if let Some(indexes) = indexes {
         let path = path.child("succeededIndexes");
         if indexes.len() > 64 * 1024 {
-            errors.push(FieldError::too_long(&path, 64 * 1024));
+            errors.too_long(&path, 64 * 1024);
         }
         match count_indexes(indexes, completions) {
             Ok(count) => total = count,
             Err(why) => {
                 let detail = format!("error parsing succeededIndexes: {why}");
-                errors.push(FieldError::invalid(&path, indexes, detail));
+                errors.invalid(&path, indexes, detail);
             }
         }
     }
     if let Some(count) = count {
         let path = path.child("succeededCount");
-        errors.extend(check::not_negative(&path, Some(count)));
+        errors += check::not_negative(&path, Some(count));
         let mut most = |most: i64, what: &str| {
             if count > most {
                 let detail = format!("must be less than or equal to {most} (the number of {what})");
-                errors.push(FieldError::invalid(&path, count, detail));
+                errors.invalid(&path, count, detail);
             }
         };
         most(completions, "specified completions");

@@ -1,4 +1,4 @@
-//! Mutable fields of an existing job.
+//! Mutable fields of an existing job (`ValidateJobSpecUpdate`, `ValidateJobUpdateStatus`).
 
 use machinery::field::{ErrorKind, FieldError, Path};
 use serde_json::Value;
@@ -12,32 +12,21 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
     let had = |label: &str| old.entry("spec.template.metadata.labels", label).is_some();
     let with_prefixes = had(super::NAME_LABEL) && had(super::UID_LABEL);
     let mut errors = super::check_generated_selector(new, with_prefixes);
-    errors.extend(super::check_spec(new));
+    errors += super::check_spec(new);
     // Upstream validates the spec once as a new one and once as a changed one; repeated messages
     // are reported once, repeated causes twice.
-    errors.extend(super::check_spec(new));
+    errors += super::check_spec(new);
     let path = Path::new("spec");
     let (spec, was) = (new.at("spec"), old.at("spec"));
-    errors.extend(check_completions(&path.child("completions"), spec, was));
-    errors.extend(check::immutable(
-        &path.child("selector"),
-        spec.at("selector"),
-        was.at("selector"),
-    ));
-    errors.extend(check_template(&path, old, spec));
-    for field in [
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
-    ] {
-        errors.extend(check::immutable(
-            &path.child(field),
-            spec.at(field),
-            was.at(field),
-        ));
-    }
+    errors += check_completions(&path.child("completions"), spec, was);
+    errors += check::unchanged(new, old, "spec.selector");
+    errors += check_template(&path, old, spec);
+    errors += check::unchanged(
+        new,
+        old,
+        "spec.completionMode spec.podFailurePolicy spec.backoffLimitPerIndex spec.managedBy \
+         spec.successPolicy",
+    );
     errors
 }
 
@@ -47,10 +36,10 @@ fn check_completions(path: &Path, spec: &Value, was: &Value) -> Errors {
         return check::immutable(path, now, before);
     }
     if same(now, before) || now.is_null() || now == spec.at("parallelism") {
-        return Vec::new();
+        return Errors::new();
     }
     let detail = "can only be modified in tandem with spec.parallelism";
-    vec![FieldError::invalid(path, now.clone(), detail)]
+    FieldError::invalid(path, now.clone(), detail).into()
 }
 
 /// The template is fixed, except while the job is suspended and has no pods: then scheduling and
@@ -90,25 +79,19 @@ fn check_template(path: &Path, old: &Value, spec: &Value) -> Errors {
         if !same(template.at("spec"), before.at("spec")) {
             let path = path.child("template.spec");
             let shown = template.at("spec");
-            return vec![layout::invalid(&path, "PodSpec", shown, check::IMMUTABLE)];
+            return layout::invalid(&path, "PodSpec", shown, check::IMMUTABLE).into();
         }
     } else if !same(template, &before) {
         let path = path.child("template");
-        return vec![layout::invalid(
-            &path,
-            "PodTemplateSpec",
-            template,
-            check::IMMUTABLE,
-        )];
+        return layout::invalid(&path, "PodTemplateSpec", template, check::IMMUTABLE).into();
     }
-    Vec::new()
+    Errors::new()
 }
 
 /// Checks a changed status.
 pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
     let status = new.at("status");
-    let counters = ["active", "succeeded", "failed", "ready", "terminating"];
-    let mut errors = apps::check_counters(status, &counters);
+    let mut errors = apps::check_counters(status, "active succeeded failed ready terminating");
     let path = Path::new("status");
     let is =
         |job: &Value, kind: &str| print::condition_is_true(job.items("status.conditions"), kind);
@@ -142,7 +125,7 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
         let count = status.number(field);
         if count < old.at("status").number(field) {
             let detail = format!("cannot decrease the {field} counter");
-            errors.push(FieldError::invalid(&path.child(field), count, detail));
+            errors.invalid(&path.child(field), count, detail);
         }
     }
     let time = status.at("completionTime");
@@ -151,17 +134,13 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
         && time != old.at("status.completionTime")
     {
         let path = path.child("completionTime");
-        errors.push(FieldError::invalid(&path, time.clone(), check::IMMUTABLE));
+        errors.invalid(&path, time.clone(), check::IMMUTABLE);
     }
     let time = status.at("startTime");
     let fixed = old.has("status.startTime") && !new.is_true("spec.suspend");
     if fixed && time != old.at("status.startTime") {
         let detail = "field is immutable for unsuspended job once set";
-        errors.push(FieldError::invalid(
-            &path.child("startTime"),
-            time.clone(),
-            detail,
-        ));
+        errors.invalid(&path.child("startTime"), time.clone(), detail);
     }
     errors
 }

@@ -1,10 +1,11 @@
-//! Pods in a table.
+//! Pods in a table (`printPod`).
 
 use jiff::Timestamp;
 use machinery::time;
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Column, NAME, column, wide};
+use crate::builtin::entry::Cell::{At, IfNotEmpty, Of};
+use crate::builtin::entry::{AGE, Column, NAME, column};
 use crate::builtin::pod_spec::is_sidecar;
 use crate::builtin::print;
 use crate::builtin::value::Read;
@@ -12,30 +13,21 @@ use crate::builtin::value::Read;
 /// Columns.
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("Ready", "string", "Containers that are ready, out of all"),
-    column(
-        "Status",
-        "string",
-        "Status of the pod, or the reason of its failure",
-    ),
-    column(
-        "Restarts",
-        "string",
-        "How often containers were restarted, and when last",
-    ),
+    column!("Ready" string Of(|pod| {
+        let summary = Summary::of(pod);
+        format!("{}/{}", summary.ready, summary.total).into()
+    }) => "Containers that are ready, out of all"),
+    column!("Status" string Of(|pod| Summary::of(pod).reason.into())
+        => "Status of the pod, or the reason of its failure"),
+    column!("Restarts" string At(restarts) => "How often containers were restarted, and when last"),
     AGE,
-    wide("IP", "string", "First address of the pod"),
-    wide("Node", "string", "Node the pod runs on"),
-    wide(
-        "Nominated Node",
-        "string",
-        "Node that is being cleared for the pod",
-    ),
-    wide(
-        "Readiness Gates",
-        "string",
-        "Readiness gates that are true, out of all",
-    ),
+    column!("IP" wide Of(|pod| print::or(super::first_ip(pod), "<none>"))
+        => "First address of the pod"),
+    column!("Node" wide IfNotEmpty("spec.nodeName", "<none>") => "Node the pod runs on"),
+    column!("Nominated Node" wide IfNotEmpty("status.nominatedNodeName", "<none>")
+        => "Node that is being cleared for the pod"),
+    column!("Readiness Gates" wide Of(readiness_gates)
+        => "Readiness gates that are true, out of all"),
 ];
 
 /// Number of restarts, and the time of the last one.
@@ -54,58 +46,67 @@ impl Restarts {
     }
 }
 
-/// Cells.
-pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let phase = pod.text("status.phase");
-    let mut reason = match pod.text("status.reason") {
-        "" => phase.to_owned(),
-        reason => reason.to_owned(),
-    };
-    for condition in pod.items("status.conditions") {
-        if condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
-        {
-            "SchedulingGated".clone_into(&mut reason);
+/// State of a pod over all its containers (`printPod`).
+struct Summary {
+    total: usize,
+    ready: usize,
+    reason: String,
+    restarts: Restarts,
+}
+
+impl Summary {
+    fn of(pod: &Value) -> Self {
+        let phase = pod.text("status.phase");
+        let mut reason = match pod.text("status.reason") {
+            "" => phase.to_owned(),
+            reason => reason.to_owned(),
+        };
+        for condition in pod.items("status.conditions") {
+            if condition.text("type") == "PodScheduled"
+                && condition.text("reason") == "SchedulingGated"
+            {
+                "SchedulingGated".clone_into(&mut reason);
+            }
+        }
+        let inits = pod.items("spec.initContainers");
+        let total = pod.count("spec.containers") + inits.iter().filter(|c| is_sidecar(c)).count();
+        let (initializing, mut ready, all, of_sidecars) = summarize_inits(pod, inits, &mut reason);
+        let mut restarts = all;
+        let initialized = print::condition_is_true(pod.items("status.conditions"), "Initialized");
+        if !initializing || initialized {
+            restarts = of_sidecars;
+            ready += summarize_containers(pod, &mut reason, &mut restarts);
+        }
+        if pod.has("metadata.deletionTimestamp") {
+            if pod.text("status.reason") == "NodeLost" {
+                "Unknown".clone_into(&mut reason);
+            } else if !matches!(phase, "Failed" | "Succeeded") {
+                "Terminating".clone_into(&mut reason);
+            }
+        }
+        Self {
+            total,
+            ready,
+            reason,
+            restarts,
         }
     }
-    let inits = pod.items("spec.initContainers");
-    let total = pod.count("spec.containers") + inits.iter().filter(|c| is_sidecar(c)).count();
-    let (initializing, mut ready, all, of_sidecars) = look_at_inits(pod, inits, &mut reason);
-    let mut restarts = all;
-    let initialized = print::condition_is_true(pod.items("status.conditions"), "Initialized");
-    if !initializing || initialized {
-        restarts = of_sidecars;
-        ready += look_at_containers(pod, &mut reason, &mut restarts);
-    }
-    if pod.has("metadata.deletionTimestamp") {
-        if pod.text("status.reason") == "NodeLost" {
-            "Unknown".clone_into(&mut reason);
-        } else if !matches!(phase, "Failed" | "Succeeded") {
-            "Terminating".clone_into(&mut reason);
-        }
-    }
-    let shown = match restarts.last {
+}
+
+fn restarts(pod: &Value, now: Timestamp) -> Value {
+    let restarts = Summary::of(pod).restarts;
+    match restarts.last {
         Some(last) if restarts.count != 0 => {
             let ago = time::human_duration(now.duration_since(last));
-            format!("{} ({ago} ago)", restarts.count)
+            format!("{} ({ago} ago)", restarts.count).into()
         }
-        _ => restarts.count.to_string(),
-    };
-    vec![
-        pod.name().into(),
-        format!("{ready}/{total}").into(),
-        reason.into(),
-        shown.into(),
-        print::age(pod, now),
-        print::or(super::first_ip(pod), "<none>"),
-        print::or(pod.text("spec.nodeName"), "<none>"),
-        print::or(pod.text("status.nominatedNodeName"), "<none>"),
-        readiness_gates(pod),
-    ]
+        _ => restarts.count.to_string().into(),
+    }
 }
 
 /// Init containers: whether one is still running, how many sidecars are ready, restarts of all and
 /// of sidecars alone.
-fn look_at_inits(
+fn summarize_inits(
     pod: &Value,
     inits: &[Value],
     reason: &mut String,
@@ -151,7 +152,7 @@ fn ending(terminated: &Value) -> String {
 }
 
 /// Main containers, last first, so that the status shows the first failing one.
-fn look_at_containers(pod: &Value, reason: &mut String, restarts: &mut Restarts) -> usize {
+fn summarize_containers(pod: &Value, reason: &mut String, restarts: &mut Restarts) -> usize {
     let mut ready = 0;
     let mut running = false;
     let mut failure = None;

@@ -1,4 +1,4 @@
-//! The quality of service class of a pod.
+//! The quality of service class of a pod (`pkg/apis/core/helper/qos`).
 
 use machinery::quantity::Quantity;
 use serde_json::Value;

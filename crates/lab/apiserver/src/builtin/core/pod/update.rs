@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::builtin::entry::Errors;
 use crate::builtin::pod_spec::{container, scheduling};
-use crate::builtin::value::{Read, items_mut, keep, remove, same, set};
+use crate::builtin::value::{Read, indexed, items_mut, keep, remove, same, set};
 use crate::builtin::{check, ip, layout};
 use crate::kind::Part;
 
@@ -16,7 +16,7 @@ pub(super) fn validate(new: &Value, old: &Value, part: Part<'_>) -> Errors {
         Part::Status => validate_status(new, old),
         Part::Other("ephemeralcontainers") => validate_ephemeral(new, old),
         Part::Other("resize") => validate_resize(new, old),
-        Part::Other(_) => Vec::new(),
+        Part::Other(_) => Errors::new(),
     }
 }
 
@@ -32,17 +32,12 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
     for field in ["containers", "initContainers"] {
         let path = path.child(field);
         if spec.count(field) != was.count(field) {
-            let detail = "pod updates may not add or remove containers";
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, "pod updates may not add or remove containers");
             return errors;
         }
-        for (i, container) in spec.items(field).iter().enumerate() {
-            let path = path.index(i);
-            errors.extend(check::required(
-                &path.child("image"),
-                container.text("image"),
-            ));
-            errors.extend(container::check_image_space(&path, container));
+        for (path, container) in indexed(&path, spec.items(field)) {
+            errors += check::required(&path.child("image"), container.text("image"));
+            errors += container::check_image_space(&path, container);
         }
     }
     let here = path.child("activeDeadlineSeconds");
@@ -51,42 +46,31 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
         was.int("activeDeadlineSeconds"),
     ) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
-            errors.extend(check::in_range(&here, seconds, 0, i64::from(i32::MAX)));
+            errors += check::in_range(&here, seconds, 0, i64::from(i32::MAX));
             return errors;
         }
         (Some(seconds), Some(before)) if before < seconds => {
             let detail = "must be less than or equal to previous value";
-            errors.push(FieldError::invalid(&here, seconds, detail));
+            errors.invalid(&here, seconds, detail);
             return errors;
         }
-        (None, Some(_)) => errors.push(FieldError::invalid(
+        (None, Some(_)) => errors.invalid(
             &here,
             Value::Null,
             "must not update from a positive integer to nil value",
-        )),
+        ),
         _ => {}
     }
-    errors.extend(check_added_tolerations(
-        &path.child("tolerations"),
-        spec,
-        was,
-    ));
-    errors.extend(check_deleted_gates(
-        &path.child("schedulingGates"),
-        spec,
-        was,
-    ));
+    errors += check_added_tolerations(&path.child("tolerations"), spec, was);
+    errors += check_deleted_gates(&path.child("schedulingGates"), spec, was);
     if same(spec, was) {
         return errors;
     }
     let (munged, wrong) = without_allowed_changes(&path, spec, was);
-    errors.extend(wrong);
+    errors += wrong;
     if !same(&munged, was) {
         let difference = layout::difference("PodSpec", was, &munged);
-        errors.push(FieldError::forbidden(
-            &path,
-            format!("{UPDATABLE}\n{difference}"),
-        ));
+        errors.forbidden(&path, format!("{UPDATABLE}\n{difference}"));
     }
     errors
 }
@@ -120,11 +104,11 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
             .iter()
             .all(|(key, value)| selector.get(key) == Some(value));
         if !kept {
-            errors.push(FieldError::invalid(
+            errors.invalid(
                 &path.child("nodeSelector"),
                 selector.clone(),
                 "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
-            ));
+            );
         }
         keep(&mut munged, was, "nodeSelector");
     }
@@ -134,11 +118,7 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
     );
     if !same(affinity, was_affinity) {
         let here = path.child("affinity").child("nodeAffinity");
-        errors.extend(scheduling::check_affinity_mutation(
-            &here,
-            affinity,
-            was_affinity,
-        ));
+        errors += scheduling::check_affinity_mutation(&here, affinity, was_affinity);
         let only_node = !spec.has("affinity.podAffinity") && !spec.has("affinity.podAntiAffinity");
         if !was.has("affinity") && only_node {
             remove(&mut munged, "affinity");
@@ -159,7 +139,7 @@ fn check_added_tolerations(path: &Path, spec: &Value, was: &Value) -> Errors {
     for old in was.items("tolerations") {
         if !tolerations.iter().any(|new| alike(new, old)) {
             let detail = "existing toleration can not be modified except its tolerationSeconds";
-            return vec![FieldError::forbidden(path, detail)];
+            return FieldError::forbidden(path, detail).into();
         }
     }
     scheduling::check_tolerations(path, tolerations)
@@ -177,7 +157,7 @@ fn check_deleted_gates(path: &Path, spec: &Value, was: &Value) -> Errors {
         if !known.contains(&name) {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(FieldError::forbidden(&path.index(i).child("name"), detail));
+            errors.forbidden(&path.index(i).child("name"), detail);
         }
     }
     errors
@@ -186,41 +166,27 @@ fn check_deleted_gates(path: &Path, spec: &Value, was: &Value) -> Errors {
 fn validate_status(new: &Value, old: &Value) -> Errors {
     let path = Path::new("status");
     let mut errors = Errors::new();
-    for (i, condition) in new.items("status.conditions").iter().enumerate() {
-        let path = path.child("conditions").index(i);
+    for (path, condition) in indexed(&path.child("conditions"), new.items("status.conditions")) {
         let kind = condition.text("type");
         let generation = condition.number("observedGeneration");
         if generation < 0 {
-            let path = path.child("observedGeneration");
             let detail = "must be a non-negative integer";
-            errors.push(FieldError::invalid(&path, generation, detail));
+            errors.invalid(&path.child("observedGeneration"), generation, detail);
         }
         if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            errors.extend(check::qualified(&path.child("Type"), kind));
+            errors += check::qualified(&path.child("Type"), kind);
         }
     }
     let nominated = new.text("status.nominatedNodeName");
     if nominated != old.text("status.nominatedNodeName") && !nominated.is_empty() {
-        errors.extend(check::subdomain(
-            &path.child("nominatedNodeName"),
-            nominated,
-        ));
+        errors += check::subdomain(&path.child("nominatedNodeName"), nominated);
     }
     let generation = new.number("status.observedGeneration");
     if generation < 0 {
         let path = path.child("observedGeneration");
-        errors.push(FieldError::invalid(
-            &path,
-            generation,
-            "must be a non-negative integer",
-        ));
+        errors.invalid(&path, generation, "must be a non-negative integer");
     }
-    let class = new.at("status.qosClass");
-    errors.extend(check::immutable(
-        &path.child("qosClass"),
-        class,
-        old.at("status.qosClass"),
-    ));
+    errors += check::unchanged(new, old, "status.qosClass");
     for field in ["podIPs", "hostIPs"] {
         let existing: Vec<&str> = old
             .at("status")
@@ -229,11 +195,7 @@ fn validate_status(new: &Value, old: &Value) -> Errors {
             .map(|address| address.text("ip"))
             .collect();
         for (i, address) in new.at("status").items(field).iter().enumerate() {
-            errors.extend(ip::check(
-                &path.child(field).index(i),
-                address.text("ip"),
-                &existing,
-            ));
+            errors += ip::check(&path.child(field).index(i), address.text("ip"), &existing);
         }
     }
     errors
@@ -241,7 +203,7 @@ fn validate_status(new: &Value, old: &Value) -> Errors {
 
 fn validate_ephemeral(new: &Value, old: &Value) -> Errors {
     let mut errors = super::check_metadata_and_spec(new);
-    let path = check::path("spec.ephemeralContainers");
+    let path = Path::new("spec.ephemeralContainers");
     let added = new.items("spec.ephemeralContainers");
     let known = old.items("spec.ephemeralContainers");
     for old in known {
@@ -253,14 +215,14 @@ fn validate_ephemeral(new: &Value, old: &Value) -> Errors {
             None => {
                 let detail =
                     format!("existing ephemeral containers \"{name}\" may not be removed\n");
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.forbidden(&path, detail);
             }
             Some(new) if !same(new, old) => {
                 let difference = layout::difference("EphemeralContainer", old, new);
                 let detail = format!(
                     "existing ephemeral containers \"{name}\" may not be changed\n{difference}"
                 );
-                errors.push(FieldError::forbidden(&path, detail));
+                errors.forbidden(&path, detail);
             }
             Some(_) => {}
         }
@@ -293,11 +255,11 @@ fn validate_resize(new: &Value, old: &Value) -> Errors {
     let mut errors = super::check_metadata_and_spec(new);
     let class = super::qos::class(new.at("spec"));
     if class != old.text("status.qosClass") {
-        errors.push(FieldError::invalid(
+        errors.invalid(
             &Path::new("spec"),
             class,
             "Pod QOS Class may not change as a result of resizing",
-        ));
+        );
     }
     errors
 }

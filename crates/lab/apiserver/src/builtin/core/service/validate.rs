@@ -1,11 +1,11 @@
-//! Checks of services.
+//! Checks of services (`ValidateService`, `ValidateServiceUpdate`).
 
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
 use super::{is_external, is_headless, needs_health_check};
 use crate::builtin::entry::Errors;
-use crate::builtin::value::Read;
+use crate::builtin::value::{Read, indexed};
 use crate::builtin::{check, ip, labels, layout};
 use crate::kind::Part;
 
@@ -20,13 +20,13 @@ pub(super) fn update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
         return check_load_balancer(new, old);
     }
     let mut errors = check_address_change(new, old);
-    errors.extend(check_family_change(new, old));
-    errors.extend(check_class(new, Some(old)));
+    errors += check_family_change(new, old);
+    errors += check_class(new, Some(old));
     let port = "spec.healthCheckNodePort";
     if needs_health_check(old) && needs_health_check(new) && new.number(port) != old.number(port) {
-        errors.push(FieldError::forbidden(&check::path(port), check::IMMUTABLE));
+        errors.forbidden(&Path::new(port), check::IMMUTABLE);
     }
-    errors.extend(check_service(new, old));
+    errors += check_service(new, old);
     errors
 }
 
@@ -37,51 +37,45 @@ fn check_service(service: &Value, old: &Value) -> Errors {
     let kind = spec.text("type");
     let ports = spec.items("ports");
     if ports.is_empty() && !is_headless(service) && kind != "ExternalName" {
-        errors.push(FieldError::required(&path.child("ports"), ""));
+        errors.required(&path.child("ports"), "");
     }
     match kind {
         "LoadBalancer" | "NodePort" if is_headless(service) => {
             let detail = format!("may not be set to 'None' for {kind} services");
-            let path = path.child("clusterIPs").index(0);
-            errors.push(FieldError::invalid(&path, "None", detail));
+            errors.invalid(&path.child("clusterIPs").index(0), "None", detail);
         }
-        "ExternalName" => errors.extend(check_external_name(&path, spec)),
+        "ExternalName" => errors += check_external_name(&path, spec),
         _ => {}
     }
     let mut names = Vec::new();
-    for (i, port) in ports.iter().enumerate() {
-        let path = path.child("ports").index(i);
-        errors.extend(check_port(&path, port, ports.len() > 1, &mut names));
+    for (path, port) in indexed(&path.child("ports"), ports) {
+        errors += check_port(&path, port, ports.len() > 1, &mut names);
     }
-    errors.extend(labels::check(&path.child("selector"), spec.at("selector")));
-    errors.extend(check_affinity(&path, spec));
-    errors.extend(check_addresses(service, old));
+    errors += labels::check(&path.child("selector"), spec.at("selector"));
+    errors += check_affinity(&path, spec);
+    errors += check_addresses(service, old);
     let existing = old.texts("spec.externalIPs");
-    for (i, address) in spec.texts("externalIPs").iter().enumerate() {
-        let path = path.child("externalIPs").index(i);
+    for (path, address) in indexed(&path.child("externalIPs"), &spec.texts("externalIPs")) {
         let wrong = ip::check(&path, address, &existing);
         if wrong.is_empty() {
-            errors.extend(ip::check_endpoint(&path, address));
+            errors += ip::check_endpoint(&path, address);
         }
-        errors.extend(wrong);
+        errors += wrong;
     }
-    errors.extend(check::one_of(
-        &path.child("type"),
-        kind,
-        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
-    ));
-    errors.extend(check_port_list(&path.child("ports"), kind, ports));
-    errors.extend(check_source_ranges(&path, spec, old));
+    let accepted = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    errors += check::one_of(&path.child("type"), kind, &accepted);
+    errors += check_port_list(&path.child("ports"), kind, ports);
+    errors += check_source_ranges(&path, spec, old);
     let allocate = "allocateLoadBalancerNodePorts";
     if kind != "LoadBalancer" && spec.has(allocate) {
         let detail = "may only be used when `type` is 'LoadBalancer'";
-        errors.push(FieldError::forbidden(&path.child(allocate), detail));
+        errors.forbidden(&path.child(allocate), detail);
     }
     if kind == "LoadBalancer" && !spec.has(allocate) {
-        errors.push(FieldError::required(&Path::new(allocate), ""));
+        errors.required(&Path::new(allocate), "");
     }
-    errors.extend(check_class(service, None));
-    errors.extend(check_traffic(&path, service));
+    errors += check_class(service, None);
+    errors += check_traffic(&path, service);
     errors
 }
 
@@ -90,13 +84,13 @@ fn check_external_name(path: &Path, spec: &Value) -> Errors {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if spec.count(field) > 0 || spec.maybe_text(field).is_some() {
             let detail = "may not be set for ExternalName services";
-            errors.push(FieldError::forbidden(&path.child(field), detail));
+            errors.forbidden(&path.child(field), detail);
         }
     }
     let name = spec.text("externalName");
     match name.strip_suffix('.').unwrap_or(name) {
-        "" => errors.push(FieldError::required(&path.child("externalName"), "")),
-        name => errors.extend(check::subdomain(&path.child("externalName"), name)),
+        "" => errors.required(&path.child("externalName"), ""),
+        name => errors += check::subdomain(&path.child("externalName"), name),
     }
     errors
 }
@@ -110,28 +104,15 @@ fn check_port<'a>(
     let mut errors = Errors::new();
     let name = port.text("name");
     if needs_name && name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
+        errors.required(&path.child("name"), "");
     } else if !name.is_empty() {
-        errors.extend(check::label(&path.child("name"), name));
-        if names.contains(&name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
-        } else {
-            names.push(name);
-        }
+        errors += check::label(&path.child("name"), name);
+        errors += check::unique(&path.child("name"), name, names);
     }
-    errors.extend(check::port_number(&path.child("port"), port.number("port")));
-    errors.extend(check::one_of(
-        &path.child("protocol"),
-        port.text("protocol"),
-        check::PROTOCOLS,
-    ));
-    errors.extend(check::port(
-        &path.child("targetPort"),
-        port.at("targetPort"),
-    ));
-    if let Some(protocol) = port.maybe_text("appProtocol") {
-        errors.extend(check::qualified(&path.child("appProtocol"), protocol));
-    }
+    errors += check::port_number(&path.child("port"), port.number("port"));
+    errors += check::choice(path, port, "protocol", check::PROTOCOLS);
+    errors += check::port(&path.child("targetPort"), port.at("targetPort"));
+    errors += check::absent_or(path, port, "appProtocol", check::qualified);
     errors
 }
 
@@ -149,22 +130,21 @@ fn check_affinity(path: &Path, spec: &Value) -> Errors {
         let here = path.child("clientIP");
         let seconds = here.child("timeoutSeconds");
         if config.is_null() {
-            errors.push(FieldError::required(&path, detail));
+            errors.required(&path, detail);
         } else if !config.has("clientIP") {
-            errors.push(FieldError::required(&here, detail));
+            errors.required(&here, detail);
         } else {
             match config.int("clientIP.timeoutSeconds") {
-                None => errors.push(FieldError::required(&seconds, detail)),
+                None => errors.required(&seconds, detail),
                 Some(value) if !(1..=86400).contains(&value) => {
                     let detail = "must be greater than 0 and less than 86400";
-                    errors.push(FieldError::invalid(&seconds, value, detail));
+                    errors.invalid(&seconds, value, detail);
                 }
                 Some(_) => {}
             }
         }
     } else if affinity == "None" && !config.is_null() {
-        let detail = "must not be set when session affinity is None";
-        errors.push(FieldError::forbidden(&path, detail));
+        errors.forbidden(&path, "must not be set when session affinity is None");
     }
     errors
 }
@@ -172,40 +152,37 @@ fn check_affinity(path: &Path, spec: &Value) -> Errors {
 /// Cluster addresses, families and policy have to be consistent.
 fn check_addresses(service: &Value, old: &Value) -> Errors {
     if service.text("spec.type") == "ExternalName" {
-        return Vec::new();
+        return Errors::new();
     }
     let mut errors = Errors::new();
-    let path = check::path("spec.clusterIPs");
+    let path = Path::new("spec.clusterIPs");
     let all = service.at("spec.clusterIPs");
     let (single, addresses) = (
         service.text("spec.clusterIP"),
         service.texts("spec.clusterIPs"),
     );
     match addresses.first() {
-        None if !single.is_empty() => errors.push(FieldError::required(&path, "")),
+        None if !single.is_empty() => errors.required(&path, ""),
         Some(_) if single.is_empty() => {
             let detail = "must be empty when `clusterIP` is not specified";
-            errors.push(FieldError::invalid(&path, all.clone(), detail));
+            errors.invalid(&path, all.clone(), detail);
         }
         Some(first) if *first != single => {
-            let detail = "first value must match `clusterIP`";
-            errors.push(FieldError::invalid(&path, all.clone(), detail));
+            errors.invalid(&path, all.clone(), "first value must match `clusterIP`");
         }
         _ => {}
     }
     let families = service.texts("spec.ipFamilies");
     for (i, family) in families.iter().enumerate() {
-        let path = check::path("spec.ipFamilies").index(i);
-        errors.extend(check::supported(&path, family, &["IPv4", "IPv6"]));
+        let path = Path::new("spec.ipFamilies").index(i);
+        errors += check::supported(&path, family, &["IPv4", "IPv6"]);
         if families[..i].contains(family) {
-            errors.push(FieldError::duplicate(&path, *family));
+            errors.duplicate(&path, *family);
         }
     }
-    errors.extend(check::maybe_one_of(
-        &check::path("spec.ipFamilyPolicy"),
-        service.maybe_text("spec.ipFamilyPolicy"),
-        &["PreferDualStack", "RequireDualStack", "SingleStack"],
-    ));
+    let accepted = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    let root = Path::root();
+    errors += check::optional_choice(&root, service, "spec.ipFamilyPolicy", &accepted);
     let existing = old.texts("spec.clusterIPs");
     let mut unreadable = false;
     for (i, address) in addresses.iter().enumerate() {
@@ -214,19 +191,15 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
                 continue;
             }
             let detail = "'None' must be the first and only value";
-            vec![FieldError::invalid(&path, all.clone(), detail)]
+            FieldError::invalid(&path, all.clone(), detail).into()
         } else {
             ip::check(&path.index(i), address, &existing)
         };
         unreadable |= !wrong.is_empty();
-        errors.extend(wrong);
+        errors += wrong;
     }
     if addresses.len() > 2 {
-        errors.push(FieldError::invalid(
-            &path,
-            all.clone(),
-            "may only hold up to 2 values",
-        ));
+        errors.invalid(&path, all.clone(), "may only hold up to 2 values");
     }
     if unreadable {
         return errors;
@@ -239,25 +212,25 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
             != 1
     {
         let detail = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path, all.clone(), detail));
+        errors.invalid(&path, all.clone(), detail);
     }
     if !is_headless(service) {
         for (i, (address, family)) in addresses.iter().zip(&families).enumerate() {
             if ip::is_v6(address) != (*family == "IPv6") {
                 let detail =
                     format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
-                errors.push(FieldError::invalid(&path.index(i), *address, detail));
+                errors.invalid(&path.index(i), *address, detail);
             }
         }
     }
     if service.text("spec.ipFamilyPolicy") == "RequireDualStack"
         && !(is_headless(service) && service.count("spec.selector") == 0)
     {
-        errors.push(FieldError::invalid(
-            &check::path("spec.ipFamilyPolicy"),
+        errors.invalid(
+            &Path::new("spec.ipFamilyPolicy"),
             "RequireDualStack",
             "this cluster is not configured for dual-stack services",
-        ));
+        );
     }
     errors
 }
@@ -265,9 +238,9 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
 fn check_address_change(new: &Value, old: &Value) -> Errors {
     let external = |service: &Value| service.text("spec.type") == "ExternalName";
     if external(new) || external(old) || (is_headless(new) && is_headless(old)) {
-        return Vec::new();
+        return Errors::new();
     }
-    let path = check::path("spec.clusterIPs");
+    let path = Path::new("spec.clusterIPs");
     let all = new.at("spec.clusterIPs");
     let (now, was) = (new.texts("spec.clusterIPs"), old.texts("spec.clusterIPs"));
     let wrong = |i: usize, detail: &str| {
@@ -301,9 +274,8 @@ fn check_address_change(new: &Value, old: &Value) -> Errors {
     if was.len() > now.len() && now.len() == 1 {
         let policy = new.at("spec.ipFamilyPolicy");
         if policy != "SingleStack" {
-            let path = check::path("spec.ipFamilyPolicy");
             let detail = "must be set to 'SingleStack' when releasing the secondary clusterIP";
-            errors.push(FieldError::invalid(&path, policy.clone(), detail));
+            errors.invalid(&Path::new("spec.ipFamilyPolicy"), policy.clone(), detail);
         }
     }
     errors
@@ -312,7 +284,7 @@ fn check_address_change(new: &Value, old: &Value) -> Errors {
 fn check_family_change(new: &Value, old: &Value) -> Errors {
     let external = |service: &Value| service.text("spec.type") == "ExternalName";
     if external(new) || external(old) || is_headless(new) || is_headless(old) {
-        return Vec::new();
+        return Errors::new();
     }
     let (now, was) = (new.texts("spec.ipFamilies"), old.texts("spec.ipFamilies"));
     let changed = now.iter().zip(&was).filter(|(now, was)| now != was).count();
@@ -321,7 +293,7 @@ fn check_family_change(new: &Value, old: &Value) -> Errors {
     } else {
         changed.min(1)
     };
-    let path = check::path("spec.ipFamilies").index(0);
+    let path = Path::new("spec.ipFamilies").index(0);
     let shown = new.at("spec.ipFamilies");
     (0..changes)
         .map(|_| FieldError::invalid(&path, shown.clone(), "may not change once set"))
@@ -329,7 +301,7 @@ fn check_family_change(new: &Value, old: &Value) -> Errors {
 }
 
 fn check_class(service: &Value, old: Option<&Value>) -> Errors {
-    let path = check::path("spec.loadBalancerClass");
+    let path = Path::new("spec.loadBalancerClass");
     let balances = |service: &Value| service.text("spec.type") == "LoadBalancer";
     let class = service.at("spec.loadBalancerClass");
     let mut errors = Errors::new();
@@ -338,17 +310,12 @@ fn check_class(service: &Value, old: Option<&Value>) -> Errors {
         && balances(service)
         && old.at("spec.loadBalancerClass") != class
     {
-        errors.push(FieldError::invalid(
-            &path,
-            class.clone(),
-            "may not change once set",
-        ));
+        errors.invalid(&path, class.clone(), "may not change once set");
     }
     match class.as_str() {
-        Some(class) if balances(service) => errors.extend(check::qualified(&path, class)),
+        Some(class) if balances(service) => errors += check::qualified(&path, class),
         Some(_) => {
-            let detail = "may only be used when `type` is 'LoadBalancer'";
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
         }
         None => {}
     }
@@ -364,18 +331,14 @@ fn check_port_list(path: &Path, kind: &str, ports: &[Value]) -> Errors {
             .enumerate()
             .filter(|(_, port)| port.number("nodePort") != 0)
         {
-            let path = path.index(i).child("nodePort");
             let detail = "may not be used when `type` is 'ClusterIP'";
-            errors.push(FieldError::forbidden(&path, detail));
+            errors.forbidden(&path.index(i).child("nodePort"), detail);
         }
     }
     for (i, port) in ports.iter().enumerate() {
         let key = (port.text("protocol"), port.number("nodePort"));
         if key.1 != 0 && node_ports.contains(&key) {
-            errors.push(FieldError::duplicate(
-                &path.index(i).child("nodePort"),
-                key.1,
-            ));
+            errors.duplicate(&path.index(i).child("nodePort"), key.1);
         }
         node_ports.push(key);
     }
@@ -393,14 +356,13 @@ fn check_port_list(path: &Path, kind: &str, ports: &[Value]) -> Errors {
 fn check_source_ranges(path: &Path, spec: &Value, old: &Value) -> Errors {
     let ranges = spec.texts("loadBalancerSourceRanges");
     if ranges.is_empty() {
-        return Vec::new();
+        return Errors::new();
     }
     let mut errors = Errors::new();
     // Upstream's path has a capital letter.
     let path = path.child("LoadBalancerSourceRanges");
     if spec.text("type") != "LoadBalancer" {
-        let detail = "may only be used when `type` is 'LoadBalancer'";
-        errors.push(FieldError::forbidden(&path, detail));
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
     }
     let existing: Vec<&str> = old
         .texts("spec.loadBalancerSourceRanges")
@@ -408,7 +370,7 @@ fn check_source_ranges(path: &Path, spec: &Value, old: &Value) -> Errors {
         .map(str::trim)
         .collect();
     for (i, range) in ranges.iter().enumerate() {
-        errors.extend(ip::check_cidr(&path.index(i), range.trim(), &existing));
+        errors += ip::check_cidr(&path.index(i), range.trim(), &existing);
     }
     errors
 }
@@ -418,40 +380,38 @@ fn check_traffic(path: &Path, service: &Value) -> Errors {
     let here = path.child("externalTrafficPolicy");
     let policy = service.text("spec.externalTrafficPolicy");
     if is_external(service) {
-        errors.extend(check::one_of(&here, policy, &["Cluster", "Local"]));
+        errors += check::one_of(&here, policy, &["Cluster", "Local"]);
     } else if !policy.is_empty() {
         let detail = "may only be set for externally-accessible services";
-        errors.push(FieldError::invalid(&here, policy, detail));
+        errors.invalid(&here, policy, detail);
     }
     let here = path.child("healthCheckNodePort");
     match (
         needs_health_check(service),
         service.number("spec.healthCheckNodePort"),
     ) {
-        (true, 0) => errors.push(FieldError::required(&here, "")),
-        (true, port) => errors.extend(check::port_number(&here, port)),
+        (true, 0) => errors.required(&here, ""),
+        (true, port) => errors += check::port_number(&here, port),
         (false, 0) => {}
         (false, port) => {
             let detail = "may only be set when `type` is 'LoadBalancer' and \
                           `externalTrafficPolicy` is 'Local'";
-            errors.push(FieldError::invalid(&here, port, detail));
+            errors.invalid(&here, port, detail);
         }
     }
     let here = path.child("internalTrafficPolicy");
     match service.maybe_text("spec.internalTrafficPolicy") {
-        None if super::needs_cluster_ip(service) => errors.push(FieldError::required(&here, "")),
-        policy => errors.extend(check::maybe_one_of(&here, policy, &["Cluster", "Local"])),
+        None if super::needs_cluster_ip(service) => errors.required(&here, ""),
+        policy => errors += check::maybe_one_of(&here, policy, &["Cluster", "Local"]),
     }
-    errors.extend(check::maybe_one_of(
-        &path.child("trafficDistribution"),
-        service.maybe_text("spec.trafficDistribution"),
-        &["PreferClose", "PreferSameZone", "PreferSameNode"],
-    ));
+    let accepted = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    let spec = service.at("spec");
+    errors += check::optional_choice(path, spec, "trafficDistribution", &accepted);
     errors
 }
 
 fn check_load_balancer(new: &Value, old: &Value) -> Errors {
-    let path = check::path("status.loadBalancer.ingress");
+    let path = Path::new("status.loadBalancer.ingress");
     let list = "status.loadBalancer.ingress";
     let existing: Vec<&str> = old
         .items(list)
@@ -461,21 +421,20 @@ fn check_load_balancer(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     if new.text("spec.type") != "LoadBalancer" && new.count(list) > 0 {
         let detail = "may only be used when `spec.type` is \"LoadBalancer\"";
-        errors.push(FieldError::forbidden(&path, detail));
+        errors.forbidden(&path, detail);
         return errors;
     }
-    for (i, ingress) in new.items(list).iter().enumerate() {
-        let path = path.index(i);
+    for (path, ingress) in indexed(&path, new.items(list)) {
         let address = ingress.text("ip");
         if !address.is_empty() {
-            errors.extend(ip::check(&path.child("ip"), address, &existing));
+            errors += ip::check(&path.child("ip"), address, &existing);
         }
         let host = ingress.text("hostname");
         if !host.is_empty() {
-            errors.extend(check::subdomain(&path.child("hostname"), host));
+            errors += check::subdomain(&path.child("hostname"), host);
             if ip::parse_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
-                errors.push(FieldError::invalid(&path.child("hostname"), host, detail));
+                errors.invalid(&path.child("hostname"), host, detail);
             }
         }
     }

@@ -5,32 +5,28 @@ use machinery::meta;
 use machinery::status::Status;
 use serde_json::{Value, json};
 
-use crate::builtin::labels;
+use crate::builtin::value::Read as _;
+use crate::builtin::{check, labels};
+use crate::errors::Errors;
 
 /// Checks a review of any kind.
 pub(super) fn review(review: &Value) -> Result<(), Status> {
-    let spec = &review["spec"];
+    let spec = review.at("spec");
     let kind = meta::kind(review);
     let mut errors = subject_errors(spec);
-    if kind != "SelfSubjectAccessReview" && !names_anybody(spec) {
+    let anonymous = spec.text("user").is_empty() && spec.items("groups").is_empty();
+    if kind != "SelfSubjectAccessReview" && anonymous {
         let why = "at least one of user or group must be specified";
-        let path = Path::new("spec").child("user");
-        errors.push(FieldError::invalid(&path, "", why));
+        errors.invalid(&Path::new("spec.user"), "", why);
     }
-    let path = Path::new("spec").child("resourceAttributes");
-    let resource = &spec["resourceAttributes"];
-    errors.extend(selector_errors(
-        resource,
-        "fieldSelector",
-        &path,
-        field_errors,
-    ));
-    errors.extend(selector_errors(
-        resource,
-        "labelSelector",
-        &path,
-        labels::check_requirement,
-    ));
+    let path = Path::new("spec.resourceAttributes");
+    let resource = spec.at("resourceAttributes");
+    errors += check::if_set(&path, resource, "fieldSelector", |path, selector| {
+        selector_errors(path, selector, field_errors)
+    });
+    errors += check::if_set(&path, resource, "labelSelector", |path, selector| {
+        selector_errors(path, selector, labels::check_requirement)
+    });
     let local = kind == "LocalSubjectAccessReview";
     if !has_no_metadata(review, local) {
         let why = if local {
@@ -38,131 +34,92 @@ pub(super) fn review(review: &Value) -> Result<(), Status> {
         } else {
             "must be empty"
         };
-        let shown = review["metadata"].clone();
-        errors.push(FieldError::invalid(&Path::new("metadata"), shown, why));
+        errors.invalid(&Path::new("metadata"), review.at("metadata").clone(), why);
     }
     if local {
-        errors.extend(local_errors(review));
+        errors += local_errors(review);
     }
-    refuse(&errors)
-}
-
-fn names_anybody(spec: &Value) -> bool {
-    let groups = spec["groups"].as_array();
-    spec["user"].as_str().is_some_and(|user| !user.is_empty())
-        || groups.is_some_and(|groups| !groups.is_empty())
+    // The decoded object has lost its kind by the time upstream names it in the error.
+    errors.reject("authorization.k8s.io", "", "")
 }
 
 /// Exactly one of resource and path attributes has to be set.
-fn subject_errors(spec: &Value) -> Vec<FieldError> {
-    let path = Path::new("spec");
-    let error = match (
-        given(spec, "resourceAttributes"),
-        given(spec, "nonResourceAttributes"),
-    ) {
-        (Some(_), Some(asked)) => FieldError::invalid(
-            &path.child("nonResourceAttributes"),
-            internal_form(asked),
-            "cannot be specified in combination with resourceAttributes",
-        ),
-        (None, None) => FieldError::invalid(
-            &path.child("resourceAttributes"),
-            Value::Null,
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-        ),
-        _ => return Vec::new(),
-    };
-    vec![error]
+fn subject_errors(spec: &Value) -> Errors {
+    let other = spec.at("nonResourceAttributes");
+    match (spec.has("resourceAttributes"), other.is_null()) {
+        (true, false) => {
+            let why = "cannot be specified in combination with resourceAttributes";
+            let path = Path::new("spec.nonResourceAttributes");
+            FieldError::invalid(&path, internal_form(other), why).into()
+        }
+        (false, true) => {
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            let path = Path::new("spec.resourceAttributes");
+            FieldError::invalid(&path, Value::Null, why).into()
+        }
+        _ => Errors::new(),
+    }
 }
 
 /// A selector is either raw or a list of requirements.
-fn selector_errors(
-    resource: &Value,
-    field: &str,
-    path: &Path,
-    check: fn(&Path, &Value) -> Vec<FieldError>,
-) -> Vec<FieldError> {
-    let path = path.child(field);
-    let Some(selector) = given(resource, field) else {
-        return Vec::new();
-    };
-    let raw = selector["rawSelector"].as_str().unwrap_or_default();
-    let requirements = selector["requirements"].as_array();
-    let requirements = requirements.map(Vec::as_slice).unwrap_or_default();
-    let mut errors = Vec::new();
-    if !raw.is_empty() && !requirements.is_empty() {
+fn selector_errors(path: &Path, selector: &Value, check: fn(&Path, &Value) -> Errors) -> Errors {
+    let raw = selector.text("rawSelector");
+    let requirements = selector.count("requirements") > 0;
+    let mut errors = Errors::new();
+    if !raw.is_empty() && requirements {
         let why = "may not specified at the same time as requirements";
-        errors.push(FieldError::invalid(&path.child("rawSelector"), raw, why));
+        errors.invalid(&path.child("rawSelector"), raw, why);
     }
-    if raw.is_empty() && requirements.is_empty() {
+    if raw.is_empty() && !requirements {
         let why = format!("when {path} is specified, requirements or rawSelector is required");
-        errors.push(FieldError::required(&path.child("requirements"), why));
+        errors.required(&path.child("requirements"), why);
     }
-    for (i, requirement) in requirements.iter().enumerate() {
-        errors.extend(check(&path.child("requirements").index(i), requirement));
+    for (path, requirement) in selector.each(path, "requirements") {
+        errors += check(&path, requirement);
     }
     errors
 }
 
 /// Unknown operators are accepted: a newer client may have more of them.
-fn field_errors(path: &Path, requirement: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if requirement["key"].as_str().unwrap_or_default().is_empty() {
-        let why = "must be specified";
-        errors.push(FieldError::required(&path.child("key"), why));
+fn field_errors(path: &Path, requirement: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if requirement.text("key").is_empty() {
+        errors.required(&path.child("key"), "must be specified");
     }
-    errors.extend(labels::check_values(path, requirement));
+    errors += labels::check_values(path, requirement);
     errors
 }
 
 /// Reviews are not stored, so their metadata has to be empty.
 fn has_no_metadata(review: &Value, local: bool) -> bool {
-    let metadata = review["metadata"].as_object().into_iter().flatten();
+    let metadata = review.entries("metadata").into_iter();
     metadata
         .filter(|(field, value)| !value.is_null() && *field != "managedFields")
         .all(|(field, _)| local && field == "namespace")
 }
 
 /// A local review has to be for resources of its own namespace.
-fn local_errors(review: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = &review["spec"];
-    if let Some(asked) = given(spec, "resourceAttributes") {
-        let namespace = asked["namespace"].as_str().unwrap_or_default();
-        if namespace != meta::namespace(review) {
-            let path = Path::new("spec")
-                .child("resourceAttributes")
-                .child("namespace");
-            errors.push(FieldError::invalid(
-                &path,
-                namespace,
-                "must match metadata.namespace",
-            ));
-        }
+fn local_errors(review: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let namespace = review.text("spec.resourceAttributes.namespace");
+    if review.has("spec.resourceAttributes") && namespace != meta::namespace(review) {
+        let path = Path::new("spec.resourceAttributes.namespace");
+        errors.invalid(&path, namespace, "must match metadata.namespace");
     }
-    if let Some(asked) = given(spec, "nonResourceAttributes") {
-        let path = Path::new("spec").child("nonResourceAttributes");
-        let why = "disallowed on this kind of request";
-        errors.push(FieldError::invalid(&path, internal_form(asked), why));
+    let other = review.at("spec.nonResourceAttributes");
+    if !other.is_null() {
+        let path = Path::new("spec.nonResourceAttributes");
+        errors.invalid(
+            &path,
+            internal_form(other),
+            "disallowed on this kind of request",
+        );
     }
     errors
 }
 
-fn given<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
-    spec.get(field).filter(|value| !value.is_null())
-}
-
 /// Errors contain upstream's internal type, whose fields have no JSON names.
-fn internal_form(asked: &Value) -> Value {
-    let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
-    json!({"Path": text("path"), "Verb": text("verb")})
-}
-
-/// The decoded object has lost its kind by the time upstream names it in the error.
-fn refuse(errors: &[FieldError]) -> Result<(), Status> {
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid_as("authorization.k8s.io", "", "", errors))
-    }
+fn internal_form(attributes: &Value) -> Value {
+    json!({"Path": attributes.text("path"), "Verb": attributes.text("verb")})
 }

@@ -11,7 +11,7 @@ use crate::operators::kubevirt::object::{is_leaving, phase, text};
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum HandlerStep<'a> {
     /// Wait for a change.
     Nothing,
     /// Start the guest in this pod.
@@ -32,33 +32,33 @@ pub(super) fn step<'a>(
     node: Option<&Node>,
     cpu: Option<&Cpu>,
     launchers: &'a [Launcher],
-) -> Step<'a> {
+) -> HandlerStep<'a> {
     let starting = match phase(instance) {
         "Scheduled" => true,
         "Running" => false,
-        _ => return Step::Nothing,
+        _ => return HandlerStep::Nothing,
     };
     let on = text(instance, "/status/nodeName");
     let launcher = launchers.iter().find(|one| one.node == on);
     let Some((launcher, node)) = launcher.zip(node) else {
-        return Step::Crashed;
+        return HandlerStep::Crashed;
     };
     match launcher.phase.as_str() {
-        "Succeeded" => return Step::Ended,
-        "Failed" => return Step::Crashed,
+        "Succeeded" => return HandlerStep::Ended,
+        "Failed" => return HandlerStep::Crashed,
         _ => {}
     }
     // A launcher pod that is being deleted stops its guest.
     if is_leaving(instance) || launcher.leaving {
-        return Step::ShutDown;
+        return HandlerStep::ShutDown;
     }
     if !starting {
-        return Step::Nothing;
+        return HandlerStep::Nothing;
     }
     let spec = instance.data.get("spec").unwrap_or(&Value::Null);
     match refusal(model(spec), node, cpu) {
-        Some(why) => Step::Refused(why),
-        None => Step::Run(launcher),
+        Some(why) => HandlerStep::Refused(why),
+        None => HandlerStep::Run(launcher),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::operators::kubevirt::object::{is_leaving, phase};
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum InstanceStep<'a> {
     /// Wait for a change.
     Nothing,
     /// Accept a new instance.
@@ -29,46 +29,46 @@ pub(super) enum Step<'a> {
 }
 
 /// The next action for an instance with these launcher pods.
-pub(super) fn step<'a>(instance: &DynamicObject, launchers: &'a [Launcher]) -> Step<'a> {
+pub(super) fn step<'a>(instance: &DynamicObject, launchers: &'a [Launcher]) -> InstanceStep<'a> {
     let launcher = launchers.iter().find(|one| one.migration.is_none());
     match (phase(instance), is_leaving(instance)) {
         // A running guest is stopped by its node first.
-        ("Scheduled" | "Running", _) => Step::Nothing,
-        ("Succeeded" | "Failed", false) => clean(launchers).unwrap_or(Step::Nothing),
+        ("Scheduled" | "Running", _) => InstanceStep::Nothing,
+        ("Succeeded" | "Failed", false) => clean(launchers).unwrap_or(InstanceStep::Nothing),
         (_, true) => match clean(launchers) {
             Some(clean) => clean,
-            None if launchers.is_empty() => Step::Release,
-            None => Step::Nothing,
+            None if launchers.is_empty() => InstanceStep::Release,
+            None => InstanceStep::Nothing,
         },
-        ("", false) => Step::Accept,
+        ("", false) => InstanceStep::Accept,
         ("Pending", false) => match launcher {
-            None => Step::Launch,
+            None => InstanceStep::Launch,
             Some(launcher) if launcher.is_down() || launcher.leaving => fail(),
-            Some(_) => Step::Begin,
+            Some(_) => InstanceStep::Begin,
         },
         ("Scheduling", false) => match launcher {
             None => fail(),
             Some(launcher) if launcher.is_down() || launcher.leaving => fail(),
             Some(launcher) if launcher.ready && !launcher.node.is_empty() => {
-                Step::HandOver(launcher)
+                InstanceStep::HandOver(launcher)
             }
             Some(launcher) => match &launcher.unschedulable {
-                Some(why) => Step::Wait(why),
-                None => Step::Nothing,
+                Some(why) => InstanceStep::Wait(why),
+                None => InstanceStep::Nothing,
             },
         },
-        _ => Step::Nothing,
+        _ => InstanceStep::Nothing,
     }
 }
 
 /// A launcher pod that ends before its instance runs fails the instance.
-fn fail<'a>() -> Step<'a> {
-    Step::Fail("virt-launcher pod terminated before the virtual machine ran")
+fn fail<'a>() -> InstanceStep<'a> {
+    InstanceStep::Fail("virt-launcher pod terminated before the virtual machine ran")
 }
 
-fn clean(launchers: &[Launcher]) -> Option<Step<'_>> {
+fn clean(launchers: &[Launcher]) -> Option<InstanceStep<'_>> {
     let staying: Vec<_> = launchers.iter().filter(|one| !one.leaving).collect();
-    (!staying.is_empty()).then_some(Step::Clean(staying))
+    (!staying.is_empty()).then_some(InstanceStep::Clean(staying))
 }
 
 #[cfg(test)]

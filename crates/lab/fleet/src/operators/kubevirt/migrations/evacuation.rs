@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::DynamicObject;
 use runtime::{Error, Index, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
+use crate::names::{annotation, name_of, namespace_of};
 use crate::operators::kubevirt::context::Context;
 use crate::operators::kubevirt::labels::EVACUATION;
 use crate::operators::kubevirt::object::{is_final, is_leaving, phase, text};
@@ -25,35 +26,22 @@ struct Evacuation {
 /// Starts the evacuation controller.
 pub(super) fn start(manager: &Manager, context: &Context, by_instance: &Index<DynamicObject>) {
     let queue: Queue<Key> = Queue::new();
-    let by_node = context.instances.index(|instance| {
+    let by_node = context.instances.cache.index(|instance| {
         let node = text(instance, "/status/nodeName");
         vec![node.to_owned()]
     });
-    let to = queue.clone();
-    context.instances.on_change(move |change| {
-        if let Some(instance) = &change.new {
-            to.add(Key::of(&instance.metadata));
-        }
-    });
-    let to = queue.clone();
-    context.nodes.on_change(move |change| {
+    queue.enqueue_objects(&context.instances.cache);
+    queue.enqueue_mapped(&context.nodes, move |change| {
         let taints = |node: &Arc<Node>| node.spec.as_ref().and_then(|spec| spec.taints.clone());
-        let Some(node) = &change.new else {
-            return;
-        };
-        if change.old.as_ref().and_then(taints) != taints(node) {
-            for instance in by_node.find(node.metadata.name.as_deref().unwrap_or_default()) {
-                to.add(Key::of(&instance.metadata));
-            }
-        }
+        let tainted = |node: &&Arc<Node>| change.old.as_ref().and_then(taints) != taints(node);
+        let node = change.new.as_ref().filter(tainted);
+        let there = node.map(|node| by_node.find(name_of(&node.metadata)));
+        super::keys(&there.unwrap_or_default())
     });
-    let to = queue.clone();
-    context.migrations.on_change(move |change| {
-        if let Some(migration) = change.object() {
-            let namespace = migration.metadata.namespace.as_deref();
-            let of = text(migration, "/spec/vmiName");
-            to.add(Key::new(namespace.unwrap_or_default(), of));
-        }
+    queue.enqueue_mapped(&context.migrations.cache, |change| {
+        let migration = change.object()?;
+        let namespace = namespace_of(&migration.metadata);
+        Some(Key::new(namespace, text(migration, "/spec/vmiName")))
     });
     let evacuation = Evacuation {
         context: context.clone(),
@@ -69,7 +57,7 @@ impl Reconcile for Evacuation {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let context = &self.context;
-        let Some(instance) = context.instances.find(key) else {
+        let Some(instance) = context.instances.cache.find(key) else {
             return Ok(Next::Wait);
         };
         let name = text(&instance, "/status/nodeName");
@@ -89,21 +77,17 @@ impl Reconcile for Evacuation {
             }
         }
         let migration = serde_json::from_value(json!({
-            "apiVersion": context.migration_kind.api_version,
-            "kind": context.migration_kind.kind,
+            "apiVersion": context.migrations.kind.api_version,
+            "kind": context.migrations.kind.kind,
             "metadata": {
                 "generateName": "kubevirt-evacuation-",
+                "namespace": key.namespace,
                 "annotations": { EVACUATION: name },
             },
             "spec": { "vmiName": key.name },
         }))
         .map_err(|error| Error::Invalid(format!("evacuate instance {key}: {error}")))?;
-        let made = context
-            .api(&context.migration_kind, &key.namespace)
-            .create(&PostParams::default(), &migration)
-            .await
-            .map_err(Error::api(format!("evacuate instance {key}")))?;
-        context.migrations.saw(&made).await;
+        context.migrations.writer.create(&migration).await?;
         Ok(Next::Wait)
     }
 }
@@ -127,10 +111,7 @@ fn is_to_leave(instance: &DynamicObject, node: Option<&Node>, taint: &str) -> bo
 fn failures(migrations: &[Arc<DynamicObject>]) -> Option<(String, Duration)> {
     let mut evacuations: Vec<&Arc<DynamicObject>> = migrations
         .iter()
-        .filter(|migration| {
-            let annotations = migration.metadata.annotations.as_ref();
-            annotations.is_some_and(|all| all.contains_key(EVACUATION))
-        })
+        .filter(|migration| annotation(&migration.metadata, EVACUATION).is_some())
         .collect();
     evacuations.sort_by_key(|it| it.metadata.creation_timestamp.as_ref().map(|at| at.0));
     let row = evacuations.iter().rev();

@@ -21,7 +21,7 @@ pub(super) struct MigrationInputs<'a> {
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum MigrationStep<'a> {
     /// Wait for a change.
     Nothing,
     /// Set the phase of the migration.
@@ -47,7 +47,7 @@ pub(super) enum Step<'a> {
 }
 
 /// The next action for a migration.
-pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> Step<'a> {
+pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> MigrationStep<'a> {
     let migration = inputs.migration;
     let uid = migration.metadata.uid.as_deref();
     let mut launchers = inputs.launchers.iter();
@@ -56,7 +56,7 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> Step<'a> {
         return finish(inputs, target);
     }
     let Some(instance) = inputs.instance else {
-        return Step::Fail("Migration failed because vmi does not exist.");
+        return MigrationStep::Fail("Migration failed because vmi does not exist.");
     };
     let empty = Value::Null;
     let state = instance.data.pointer("/status/migrationState");
@@ -64,24 +64,26 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> Step<'a> {
     let mine = state["migrationUid"].as_str() == uid;
     let arrived = mine && state["completed"] == true && state["failed"] != true;
     if is_final(instance) && !arrived {
-        return Step::Fail("Migration failed vmi shutdown during migration.");
+        return MigrationStep::Fail("Migration failed vmi shutdown during migration.");
     }
     if is_leaving(migration) && !arrived {
-        return Step::Fail("Migration failed due to being canceled");
+        return MigrationStep::Fail("Migration failed due to being canceled");
     }
     match phase(migration) {
-        "" if inputs.overtaken => Step::Fail(
+        "" if inputs.overtaken => MigrationStep::Fail(
             "VMI is not eligible for migration because another migration job is in progress.",
         ),
-        "" => Step::Enter("Pending"),
+        "" => MigrationStep::Enter("Pending"),
         "Pending" => match target {
-            Some(_) => Step::Enter("Scheduling"),
+            Some(_) => MigrationStep::Enter("Scheduling"),
             None => launch(inputs, instance),
         },
         phase => match target {
-            None => Step::Fail("Migration target pod was removed during active migration."),
+            None => {
+                MigrationStep::Fail("Migration target pod was removed during active migration.")
+            }
             Some(target) if target.is_down() || target.leaving => {
-                Step::Fail("Migration failed because target pod shutdown during migration")
+                MigrationStep::Fail("Migration failed because target pod shutdown during migration")
             }
             Some(target) => advance(phase, target, mine, state),
         },
@@ -90,7 +92,7 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> Step<'a> {
 
 /// An accepted migration gets a target when its instance runs in exactly one pod and the limits
 /// allow it.
-fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> Step<'a> {
+fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> MigrationStep<'a> {
     let node = text(instance, "/status/nodeName");
     let alive = inputs.launchers.iter().filter(|one| !one.is_down());
     let source = inputs.launchers.iter().find(|one| one.node == node);
@@ -101,46 +103,48 @@ fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> Step<'a
                 && alive.count() == 1
                 && inputs.has_capacity =>
         {
-            Step::Launch(source)
+            MigrationStep::Launch(source)
         }
-        _ => Step::Nothing,
+        _ => MigrationStep::Nothing,
     }
 }
 
 /// The next action for a migration with a target.
-fn advance<'a>(phase: &str, target: &'a Launcher, mine: bool, state: &Value) -> Step<'a> {
+fn advance<'a>(phase: &str, target: &'a Launcher, mine: bool, state: &Value) -> MigrationStep<'a> {
     if phase == "Scheduling" {
         return if target.ready && !target.node.is_empty() {
-            Step::Enter("Scheduled")
+            MigrationStep::Enter("Scheduled")
         } else {
-            Step::Await(target)
+            MigrationStep::Await(target)
         };
     }
     if !mine {
         return match phase {
-            "Scheduled" => Step::HandOver(target),
-            _ => Step::Fail(
+            "Scheduled" => MigrationStep::HandOver(target),
+            _ => MigrationStep::Fail(
                 "VMI's migration state was taken over by another migration job during active migration.",
             ),
         };
     }
     if state["failed"] == true {
-        return Step::Fail("source node reported migration failed");
+        return MigrationStep::Fail("source node reported migration failed");
     }
     match phase {
-        "Scheduled" => Step::Enter("PreparingTarget"),
-        "PreparingTarget" if state["targetNodeAddress"].is_string() => Step::Enter("TargetReady"),
-        "PreparingTarget" => Step::Prepare(target),
-        "TargetReady" if state["startTimestamp"].is_string() => Step::Enter("Running"),
-        "TargetReady" => Step::Begin,
-        "Running" if state["completed"] == true => Step::Enter("Succeeded"),
-        "Running" => Step::Move(target),
-        _ => Step::Nothing,
+        "Scheduled" => MigrationStep::Enter("PreparingTarget"),
+        "PreparingTarget" if state["targetNodeAddress"].is_string() => {
+            MigrationStep::Enter("TargetReady")
+        }
+        "PreparingTarget" => MigrationStep::Prepare(target),
+        "TargetReady" if state["startTimestamp"].is_string() => MigrationStep::Enter("Running"),
+        "TargetReady" => MigrationStep::Begin,
+        "Running" if state["completed"] == true => MigrationStep::Enter("Succeeded"),
+        "Running" => MigrationStep::Move(target),
+        _ => MigrationStep::Nothing,
     }
 }
 
 /// A final migration keeps one pod: the target if the instance moved, else the source.
-fn finish<'a>(inputs: &MigrationInputs<'a>, target: Option<&'a Launcher>) -> Step<'a> {
+fn finish<'a>(inputs: &MigrationInputs<'a>, target: Option<&'a Launcher>) -> MigrationStep<'a> {
     let source = text(inputs.migration, "/status/migrationState/sourcePod");
     let stale: Vec<&Launcher> = match phase(inputs.migration) {
         "Failed" => target.into_iter().collect(),
@@ -153,11 +157,11 @@ fn finish<'a>(inputs: &MigrationInputs<'a>, target: Option<&'a Launcher>) -> Ste
     let stale: Vec<&Launcher> = stale.into_iter().filter(|one| !one.leaving).collect();
     let mut finalizers = inputs.migration.metadata.finalizers.iter().flatten();
     if !stale.is_empty() {
-        Step::Clean(stale)
+        MigrationStep::Clean(stale)
     } else if finalizers.any(|one| one == FINALIZER) {
-        Step::Release
+        MigrationStep::Release
     } else {
-        Step::Nothing
+        MigrationStep::Nothing
     }
 }
 

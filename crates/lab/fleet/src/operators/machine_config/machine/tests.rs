@@ -21,29 +21,32 @@ fn also(mut node: Node, key: &str, value: &str) -> Node {
 }
 
 #[rstest]
-#[case::new(node(&json!({})), Step::Nothing(IdleReason::New))]
-#[case::done(at("a", "a", DONE), Step::Nothing(IdleReason::Done))]
-#[case::assigned(at("a", "b", DONE), Step::Begin)]
-#[case::working(at("a", "b", WORKING), Step::Reboot)]
-#[case::back(at("b", "b", WORKING), Step::Settle)]
-#[case::still_cordoned(also(at("b", "b", DONE), CORDONED, "true"), Step::Settle)]
+#[case::new(node(&json!({})), NodeConfigStep::Nothing(IdleReason::New))]
+#[case::done(at("a", "a", DONE), NodeConfigStep::Nothing(IdleReason::Done))]
+#[case::assigned(at("a", "b", DONE), NodeConfigStep::Begin)]
+#[case::working(at("a", "b", WORKING), NodeConfigStep::Reboot)]
+#[case::back(at("b", "b", WORKING), NodeConfigStep::Settle)]
+#[case::still_cordoned(also(at("b", "b", DONE), CORDONED, "true"), NodeConfigStep::Settle)]
 #[case::silent(
     also(at("a", "b", DONE), FAILED, "true"),
-    Step::Nothing(IdleReason::Silent)
+    NodeConfigStep::Nothing(IdleReason::Silent)
 )]
-#[case::to_fail(also(at("a", "b", WORKING), DEGRADE, "no"), Step::Degrade("no"))]
-#[case::to_fail_while_done(also(at("a", "a", DONE), DEGRADE, "no"), Step::Degrade("no"))]
+#[case::to_fail(
+    also(at("a", "b", WORKING), DEGRADE, "no"),
+    NodeConfigStep::Degrade("no")
+)]
+#[case::to_fail_while_done(also(at("a", "a", DONE), DEGRADE, "no"), NodeConfigStep::Degrade("no"))]
 #[case::failed(
     also(also(at("a", "b", DEGRADED), DEGRADE, "no"), REASON, "no"),
-    Step::Nothing(IdleReason::Degraded)
+    NodeConfigStep::Nothing(IdleReason::Degraded)
 )]
 #[case::fails_otherwise(
     also(also(at("a", "b", DEGRADED), DEGRADE, "never"), REASON, "no"),
-    Step::Degrade("never")
+    NodeConfigStep::Degrade("never")
 )]
-#[case::recovers_on_the_way(also(at("a", "b", DEGRADED), REASON, "no"), Step::Begin)]
-#[case::recovers_where_it_is(also(at("a", "a", DEGRADED), REASON, "no"), Step::Settle)]
-fn the_next_step(#[case] node: Node, #[case] expected: Step<'_>) {
+#[case::recovers_on_the_way(also(at("a", "b", DEGRADED), REASON, "no"), NodeConfigStep::Begin)]
+#[case::recovers_where_it_is(also(at("a", "a", DEGRADED), REASON, "no"), NodeConfigStep::Settle)]
+fn the_next_step(#[case] node: Node, #[case] expected: NodeConfigStep<'_>) {
     assert_eq!(Machine::of(&node).step(), expected);
 }
 

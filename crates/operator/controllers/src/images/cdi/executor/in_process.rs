@@ -17,7 +17,8 @@ use api::golden::Sniffing;
 use golden_images::cdi::data_volume::{Importer, Report, State};
 use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::outcome::Outcome;
-use importer::{Chosen, Progress, Request, Unfinished, Watch};
+use importer::{Progress, Request, Unfinished, Watch};
+use oci::resolve::{Chosen, usual_architecture};
 use parking_lot::Mutex;
 use runtime::{Key, Manager, Queue};
 use serde::{Deserialize, Serialize};
@@ -182,8 +183,8 @@ impl Shared {
             architecture.clone()
         } else {
             let (client, keyring) = (&reached.client, &reached.keyring);
-            let usual = importer::usual_architecture(&reached.source, client, keyring).await;
-            usual.map_err(|error| error.failure())?
+            let usual = usual_architecture(&reached.source, client, keyring).await;
+            usual.map_err(|error| importer::Error::from(error).failure())?
         };
         let mut request = Request::new(
             reached.source,
@@ -254,7 +255,7 @@ struct ProgressReporter {
 
 impl Watch for ProgressReporter {
     fn chosen(&mut self, chosen: &Chosen) {
-        *self.labels.lock() = chosen.labels();
+        *self.labels.lock() = importer::volume_labels(chosen);
     }
 
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {

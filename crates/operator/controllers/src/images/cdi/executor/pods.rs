@@ -12,10 +12,9 @@ use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::pod::{self, ImporterPodInputs};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams, Preconditions};
 use parking_lot::Mutex;
 use platform::AddressPolicy;
-use runtime::{Absent as _, Cache, Error, Key, Manager, Queue};
+use runtime::{Cache, Error, Key, Manager, Queue, Writer};
 use serde_json::Value;
 
 use super::Task;
@@ -61,21 +60,15 @@ pub(in crate::images::cdi) async fn create(
     let namespace = namespace.unwrap_or_default().to_owned();
     let object = serde_json::from_value(object)
         .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
-    let params = PostParams {
-        field_manager: Some(COMPONENT.to_owned()),
-        ..PostParams::default()
-    };
-    let pods: Api<Pod> = Api::namespaced(manager.client(), &namespace);
-    match pods.create(&params, &object).await {
-        Ok(made) => {
-            cache.saw(&made).await;
-            Ok(Ok(()))
-        }
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
-            let message = format!("{what} was rejected: {}", status.message);
-            Ok(Err(Failure::new(Reason::ImportFailed, message)))
-        }
-        Err(error) => Err(Error::api(format!("creating {what}"))(error)),
+    match writer(manager, cache, &namespace).create(&object).await {
+        Ok(_) => Ok(Ok(())),
+        Err(error) => match error.rejection() {
+            Some(why) => {
+                let message = format!("{what} was rejected: {why}");
+                Ok(Err(Failure::new(Reason::ImportFailed, message)))
+            }
+            None => Err(error),
+        },
     }
 }
 
@@ -85,21 +78,15 @@ pub(in crate::images::cdi) async fn delete(
     cache: &Cache<Pod>,
     pod: &Pod,
 ) -> Result<(), Error> {
-    let key = Key::of(&pod.metadata);
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: pod.metadata.uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    let pods: Api<Pod> = Api::namespaced(manager.client(), &key.namespace);
-    pods.delete(&key.name, &params)
-        .await
-        .not_found_as_none()
-        .map_err(Error::api(format!("deleting the pod {key}")))?;
-    cache.wait_for_deletion(&pod.metadata).await;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let writer = writer(manager, cache, namespace);
+    writer.delete(&pod.metadata).await?;
     Ok(())
+}
+
+fn writer(manager: &Manager, cache: &Cache<Pod>, namespace: &str) -> Writer<Pod> {
+    let pods = Api::namespaced(manager.client(), namespace);
+    Writer::new(pods, COMPONENT).shown_by(cache)
 }
 
 impl Pods {

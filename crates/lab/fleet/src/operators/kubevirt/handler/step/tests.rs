@@ -3,7 +3,7 @@ use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{Step, step};
+use super::{HandlerStep, step};
 use crate::model::{Cpu, Generation};
 use crate::operators::kubevirt::fixtures;
 use crate::operators::kubevirt::launcher::Launcher;
@@ -32,23 +32,23 @@ fn cpu(generation: &str) -> Cpu {
 }
 
 #[rstest]
-#[case("Scheduled", launcher("n", "Running"), false, Step::Run(&launcher("n", "Running")))]
-#[case("Scheduled", launcher("n", "Running"), true, Step::ShutDown)]
-#[case("Scheduled", launcher("n", "Failed"), false, Step::Crashed)]
-#[case("Scheduled", launcher("other", "Running"), false, Step::Crashed)]
-#[case("Running", launcher("n", "Running"), false, Step::Nothing)]
-#[case("Running", launcher("n", "Running"), true, Step::ShutDown)]
-#[case("Running", Launcher { leaving: true, ..launcher("n", "Running") }, false, Step::ShutDown)]
-#[case("Running", launcher("n", "Succeeded"), false, Step::Ended)]
-#[case("Running", launcher("n", "Failed"), false, Step::Crashed)]
+#[case("Scheduled", launcher("n", "Running"), false, HandlerStep::Run(&launcher("n", "Running")))]
+#[case("Scheduled", launcher("n", "Running"), true, HandlerStep::ShutDown)]
+#[case("Scheduled", launcher("n", "Failed"), false, HandlerStep::Crashed)]
+#[case("Scheduled", launcher("other", "Running"), false, HandlerStep::Crashed)]
+#[case("Running", launcher("n", "Running"), false, HandlerStep::Nothing)]
+#[case("Running", launcher("n", "Running"), true, HandlerStep::ShutDown)]
+#[case("Running", Launcher { leaving: true, ..launcher("n", "Running") }, false, HandlerStep::ShutDown)]
+#[case("Running", launcher("n", "Succeeded"), false, HandlerStep::Ended)]
+#[case("Running", launcher("n", "Failed"), false, HandlerStep::Crashed)]
 // Phases of virt-controller, and without a node.
-#[case("Scheduling", launcher("n", "Running"), false, Step::Nothing)]
-#[case("Succeeded", launcher("n", "Succeeded"), true, Step::Nothing)]
+#[case("Scheduling", launcher("n", "Running"), false, HandlerStep::Nothing)]
+#[case("Succeeded", launcher("n", "Succeeded"), true, HandlerStep::Nothing)]
 fn guest_runs_as_long_as_its_launcher(
     #[case] phase: &str,
     #[case] pod: Launcher,
     #[case] leaving: bool,
-    #[case] expected: Step<'_>,
+    #[case] expected: HandlerStep<'_>,
 ) {
     let node = Node::default();
     let instance = instance(phase, "host-model", leaving);
@@ -59,9 +59,15 @@ fn guest_runs_as_long_as_its_launcher(
 fn guest_needs_a_node_and_a_launcher() {
     let instance = instance("Running", "host-model", false);
     let node = Node::default();
-    assert_eq!(step(&instance, Some(&node), None, &[]), Step::Crashed);
+    assert_eq!(
+        step(&instance, Some(&node), None, &[]),
+        HandlerStep::Crashed
+    );
     let launchers = [launcher("n", "Running")];
-    assert_eq!(step(&instance, None, None, &launchers), Step::Crashed);
+    assert_eq!(
+        step(&instance, None, None, &launchers),
+        HandlerStep::Crashed
+    );
 }
 
 #[rstest]
@@ -90,8 +96,8 @@ fn model_runs_where_it_is_usable(
         step(&instance, Some(&node), Some(&cpu), &launchers),
         refused,
     ) {
-        (Step::Run(_), None) => {}
-        (Step::Refused(why), Some(says)) => assert!(why.contains(says), "{why}"),
+        (HandlerStep::Run(_), None) => {}
+        (HandlerStep::Refused(why), Some(says)) => assert!(why.contains(says), "{why}"),
         (step, _) => panic!("{model} on {generation}: {step:?}"),
     }
 }

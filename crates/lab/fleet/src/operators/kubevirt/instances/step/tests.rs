@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{Step, step};
+use super::{InstanceStep, step};
 use crate::operators::kubevirt::fixtures;
 use crate::operators::kubevirt::launcher::Launcher;
 
@@ -101,5 +101,8 @@ fn migration_target_is_not_the_first_launcher() {
         migration: Some("m".into()),
         ..ready()
     };
-    assert_eq!(step(&instance("Pending", false), &[target]), Step::Launch);
+    assert_eq!(
+        step(&instance("Pending", false), &[target]),
+        InstanceStep::Launch
+    );
 }

@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{MigrationInputs, Step, step};
+use super::{MigrationInputs, MigrationStep, step};
 use crate::operators::kubevirt::fixtures::{launcher, object};
 use crate::operators::kubevirt::launcher::Launcher;
 
@@ -43,9 +43,9 @@ fn does(
         has_capacity: true,
     };
     match step(&inputs) {
-        Step::Enter(phase) => format!("enter {phase}"),
-        Step::Fail(why) => format!("fail: {why}"),
-        Step::Clean(gone) => {
+        MigrationStep::Enter(phase) => format!("enter {phase}"),
+        MigrationStep::Fail(why) => format!("fail: {why}"),
+        MigrationStep::Clean(gone) => {
             let names: Vec<&str> = gone.iter().map(|one| one.name.as_str()).collect();
             format!("clean {}", names.join(" "))
         }
@@ -131,7 +131,7 @@ fn migration_needs_a_single_pod_and_a_free_slot() {
         overtaken: false,
         has_capacity: false,
     };
-    assert_eq!(step(&crowded), Step::Nothing);
+    assert_eq!(step(&crowded), MigrationStep::Nothing);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn instance_has_one_migration_at_a_time() {
     };
     assert_eq!(
         step(&inputs),
-        Step::Fail(
+        MigrationStep::Fail(
             "VMI is not eligible for migration because another migration job is in progress."
         )
     );

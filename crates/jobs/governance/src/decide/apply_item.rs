@@ -1,0 +1,208 @@
+//! Applies one item under its lock, request by request.
+//!
+//! ```text
+//! Read --lock--> dry run --> Apply                             (Apply)
+//!   ^      \---> Delete                                        (Delete)
+//!   |       \--> Merge, once per former manager --> release    (Restore)
+//!   `-- the target changed since: read it again, up to MAX_ATTEMPTS times
+//! ```
+//!
+//! The target is compared with the state the plan was made from, and written with the resourceVersion it was read with.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use api::advisor::{FIELD_MANAGER, Operation, names};
+use serde_json::{Value, json};
+
+use super::execute::takeovers_without_consent;
+use super::{Executed, Execution, Lock, lock};
+use crate::exchange::{Next, Request, Response};
+use crate::{ownership, plan, restore};
+
+/// Attempts at a target that other managers keep changing before the reconcile fails and is requeued.
+pub const MAX_ATTEMPTS: usize = 8;
+
+/// The execution of one item.
+#[derive(Debug)]
+pub struct ItemExecution<'a> {
+    execution: &'a Execution,
+    config: &'a str,
+    attempts: usize,
+    step: ItemStep,
+}
+
+/// The request that is under way.
+#[derive(Debug)]
+enum ItemStep {
+    Read,
+    DryRun {
+        live: Value,
+        desired: Value,
+    },
+    /// Values are restored; these managers and their fields are left.
+    Restore(VecDeque<(String, Vec<String>)>),
+    /// The last request.
+    Last,
+}
+
+impl<'a> ItemExecution<'a> {
+    /// Starts with the first request. `config` is the name of the configuration.
+    pub fn start(execution: &'a Execution, config: &'a str) -> (Self, Request) {
+        let started = Self {
+            execution,
+            config,
+            attempts: 1,
+            step: ItemStep::Read,
+        };
+        (started, Request::Read)
+    }
+
+    /// Takes the response to the last request.
+    pub fn next(&mut self, response: Response) -> Next<Executed> {
+        let step = std::mem::replace(&mut self.step, ItemStep::Read);
+        match (step, response) {
+            (ItemStep::Read, Response::Object(live)) => self.attempt(live),
+            (ItemStep::DryRun { desired, .. }, Response::Object(_)) => self.apply(desired, false),
+            (ItemStep::DryRun { live, desired }, Response::Conflicts(conflicts)) => {
+                let takeovers = ownership::takeovers(&conflicts, &live, &desired, None);
+                let without_consent = takeovers_without_consent(self.execution, &takeovers);
+                if !without_consent.is_empty() {
+                    return Next::Finished(Executed::WithoutConsent(without_consent));
+                }
+                self.apply(desired, true)
+            }
+            (ItemStep::Restore(left), Response::Object(now)) => {
+                self.restore(&now.unwrap_or_default(), left)
+            }
+            (ItemStep::Last, Response::Object(_)) => Next::Finished(Executed::Done),
+            (_, Response::Rejected(why)) => Next::Finished(Executed::Refused(why)),
+            (_, Response::Outdated | Response::Conflicts(_)) => self.read_again(),
+        }
+    }
+
+    fn read_again(&mut self) -> Next<Executed> {
+        if self.attempts == MAX_ATTEMPTS {
+            let item = &self.execution.item;
+            return Next::GiveUp(format!(
+                "applying item '{}' to {}: the object was modified on every attempt",
+                item.name, item.target_ref
+            ));
+        }
+        self.attempts += 1;
+        self.step = ItemStep::Read;
+        Next::Send(Request::Read)
+    }
+
+    fn attempt(&mut self, live: Option<Value>) -> Next<Executed> {
+        let Execution { item, bypass, .. } = self.execution;
+        match lock(item, live.as_ref(), self.config, *bypass) {
+            Lock::Done => return Next::Finished(Executed::Done),
+            Lock::Stale(why) => return Next::Finished(Executed::Stale(why)),
+            Lock::Free => {}
+        }
+        match (item.operation, live) {
+            (Operation::Apply, None) => {
+                let desired = item.desired_state.clone().unwrap_or_default();
+                self.apply(desired, false)
+            }
+            (Operation::Apply, Some(live)) => self.dry_run(live),
+            (Operation::Delete, Some(live)) => self.delete(&live),
+            (Operation::Restore, Some(live)) => {
+                let by_manager = by_manager(&item.managed_fields, &self.execution.owners);
+                self.restore(&live, by_manager.into_iter().collect())
+            }
+            (Operation::Delete | Operation::Restore, None) => Next::Finished(Executed::Done),
+        }
+    }
+
+    fn dry_run(&mut self, live: Value) -> Next<Executed> {
+        let item = &self.execution.item;
+        let mut desired = item.desired_state.clone().unwrap_or_default();
+        // Optimistic lock: the API server rejects the write if the object changed since it was read.
+        desired["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let object = desired.clone();
+        self.step = ItemStep::DryRun { live, desired };
+        Next::Send(Request::Apply {
+            object,
+            force: false,
+            dry_run: true,
+        })
+    }
+
+    fn apply(&mut self, object: Value, force: bool) -> Next<Executed> {
+        self.step = ItemStep::Last;
+        Next::Send(Request::Apply {
+            object,
+            force,
+            dry_run: false,
+        })
+    }
+
+    fn delete(&mut self, live: &Value) -> Next<Executed> {
+        let (target, config) = (&self.execution.item.target_ref, self.config);
+        let metadata = &live["metadata"];
+        if metadata["annotations"][names::GOVERNED_BY] != config {
+            return Next::Finished(Executed::Stale(format!(
+                "{target} is no longer annotated as governed by {config}; not deleting it"
+            )));
+        }
+        let text = |name: &str| metadata[name].as_str().map(str::to_owned);
+        self.step = ItemStep::Last;
+        Next::Send(Request::Delete {
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+        })
+    }
+
+    /// Restores the previous values in the name of their former field managers, then releases our own fields.
+    fn restore(
+        &mut self,
+        now: &Value,
+        mut left: VecDeque<(String, Vec<String>)>,
+    ) -> Next<Executed> {
+        let item = &self.execution.item;
+        let revision = &now["metadata"]["resourceVersion"];
+        let mut before = plan::wanted_values(item);
+        while let Some((manager, paths)) = left.pop_front() {
+            let before: BTreeMap<_, _> = paths
+                .iter()
+                .filter_map(|path| before.remove_entry(path))
+                .collect();
+            let mut patch = restore::merge_patch(now, &before, &paths);
+            if let Some(entries) = ownership::hand_over(now, &before, &manager) {
+                patch["metadata"]["managedFields"] = entries;
+            }
+            if patch == json!({}) {
+                continue;
+            }
+            patch["metadata"]["resourceVersion"] = revision.clone();
+            self.step = ItemStep::Restore(left);
+            return Next::Send(Request::Merge {
+                manager,
+                patch,
+                dry_run: false,
+            });
+        }
+        // Applying an object without fields releases ours: the API server removes those that no other manager owns.
+        let mut object = plan::identity(&item.target_ref, &json!({}));
+        object["metadata"]["resourceVersion"] = revision.clone();
+        self.apply(object, true)
+    }
+}
+
+/// The fields to restore, by former field manager.
+fn by_manager(
+    managed: &[String],
+    owners: &BTreeMap<String, String>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut grouped: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in managed {
+        let owner = owners
+            .get(path)
+            .filter(|owner| *owner != FIELD_MANAGER)
+            .cloned()
+            .unwrap_or_else(|| plan::ROLLBACK_MANAGER.to_owned());
+        grouped.entry(owner).or_default().push(path.clone());
+    }
+    grouped
+}

@@ -1,0 +1,90 @@
+//! The requests about the target of an item, and the responses: how a decision that takes several requests
+//! talks to the API server.
+//!
+//! ```text
+//! ItemExecution, DryRun --Next::Send(Request)--> edge --> API server
+//!          ^-------------------Response-----------'
+//! ```
+//!
+//! An edge sends a request and returns the response, and decides nothing. It does not report network and server
+//! errors, which a retry of the whole item resolves.
+
+use kube_core::Status;
+use serde_json::Value;
+
+use crate::ownership::{self, Conflict};
+
+/// A request about the target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// Reads it.
+    Read,
+    /// Applies an object (server-side apply) as our field manager.
+    Apply {
+        /// The object.
+        object: Value,
+        /// Whether to take fields that other managers own.
+        force: bool,
+        /// Whether nothing is persisted.
+        dry_run: bool,
+    },
+    /// Sends a JSON merge patch.
+    Merge {
+        /// The field manager.
+        manager: String,
+        /// The patch.
+        patch: Value,
+        /// Whether nothing is persisted.
+        dry_run: bool,
+    },
+    /// Deletes it, if it has this identity and is unchanged.
+    Delete {
+        /// `metadata.uid`.
+        uid: Option<String>,
+        /// `metadata.resourceVersion`.
+        resource_version: Option<String>,
+    },
+}
+
+/// The response to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Response {
+    /// Success: the target after the request, if it exists.
+    Object(Option<Value>),
+    /// The target has changed since it was read.
+    Outdated,
+    /// Other managers own fields that the request would change.
+    Conflicts(Vec<Conflict>),
+    /// Rejected; the same request cannot succeed later.
+    Rejected(String),
+}
+
+impl Response {
+    /// The response in an error of the API server; `None` if a retry may succeed.
+    pub fn from_status(status: &Status) -> Option<Self> {
+        match status.code {
+            409 => {
+                let conflicts = ownership::conflicts(status);
+                Some(if conflicts.is_empty() {
+                    Self::Outdated
+                } else {
+                    Self::Conflicts(conflicts)
+                })
+            }
+            429 => None,
+            400..500 => Some(Self::Rejected(status.message.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// What follows from a response.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next<T> {
+    /// Send this request.
+    Send(Request),
+    /// This is the result.
+    Finished(T),
+    /// Other clients are in the way: fail with this message, and retry later.
+    GiveUp(String),
+}

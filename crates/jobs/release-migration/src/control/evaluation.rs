@@ -1,0 +1,232 @@
+//! Evaluates the progress and completion of a release.
+
+use api::openshift::{ClusterVersion, Condition, Release, UpdateHistory};
+use api::release::{Gate, PoolState, ReleasePolicyStatus, TargetRelease};
+use jiff::Timestamp;
+
+use super::release_target::described;
+use super::{LoadedRelease, PayloadFailure, PayloadFailureKind, ReleaseInputs, pools};
+use crate::conditions::{self, OperatorWaits, ProgressConditions, claims};
+use crate::evaluate::{Evaluation, Phase};
+use crate::failure::Failure;
+use crate::history::{Change, KnownPayloads, Progress, classify, merge, phase};
+
+/// The evaluation of a cluster.
+pub(super) struct ClusterEvaluation<'a> {
+    /// The release that it is compared with.
+    pub(super) release: Release,
+    /// Its files.
+    pub(super) loaded: Option<&'a LoadedRelease>,
+    /// Why the files of the requested release are missing or not used.
+    pub(super) trouble: Option<PayloadFailure>,
+    /// The kind of change.
+    pub(super) change: Change,
+    /// The history as it is to be reported.
+    pub(super) history: Vec<UpdateHistory>,
+    /// The progress, if the files are available.
+    pub(super) evaluation: Option<Evaluation>,
+    /// What blocks completion: an operator, or a pool that is to be waited for.
+    pub(super) failure: Option<Failure>,
+    /// The start of the wait for each operator.
+    pub(super) waits: OperatorWaits,
+    /// The states of MachineConfigPools.
+    pub(super) pools: Vec<PoolState>,
+    /// The conditions that the cluster-version operator would report.
+    pub(super) claims: Option<ProgressConditions>,
+    /// Whether the release is complete.
+    pub(super) complete: bool,
+    /// Whether the ClusterVersion claims completion.
+    pub(super) claimed: bool,
+    /// When the update started.
+    pub(super) started: Option<Timestamp>,
+    /// When it was complete.
+    pub(super) completed: Option<Timestamp>,
+}
+
+/// Compares a cluster with its release.
+pub(super) fn judge<'a>(
+    facts: &ReleaseInputs<'a>,
+    version: &ClusterVersion,
+    before: &ReleasePolicyStatus,
+    keeps: bool,
+) -> ClusterEvaluation<'a> {
+    let current = version
+        .status
+        .as_ref()
+        .map(|it| it.desired.clone())
+        .unwrap_or_default();
+    let requested = facts.aim.wanted.clone().unwrap_or_default();
+    let accepted = facts.wanted.map_err(Clone::clone).and_then(|loaded| {
+        let found = &loaded.payload.metadata.version;
+        if requested.version.is_empty() || requested.version == *found {
+            return Ok(loaded);
+        }
+        Err(PayloadFailure {
+            kind: PayloadFailureKind::Mismatch,
+            message: format!(
+                "release image version {found} does not match the expected upstream version {}",
+                requested.version
+            ),
+        })
+    });
+    let (release, loaded, trouble) = match accepted {
+        Ok(loaded) if keeps => {
+            let release = described(&requested.image, &loaded.payload.metadata);
+            (release, Some(loaded), None)
+        }
+        Ok(loaded) => (requested, Some(loaded), None),
+        // A release that cannot be loaded does not affect the current one.
+        Err(trouble) if keeps && !current.image.is_empty() => {
+            let same = current.image == requested.image;
+            let loaded = facts.current.filter(|_| !same);
+            (current, loaded, Some(trouble))
+        }
+        Err(trouble) if keeps => (Release::default(), None, Some(trouble)),
+        Err(trouble) => (requested, None, Some(trouble)),
+    };
+    let mut judged = ClusterEvaluation {
+        claimed: claims_completion(version, &release),
+        change: Change::Install,
+        history: version.history().to_vec(),
+        evaluation: None,
+        failure: None,
+        waits: OperatorWaits::default(),
+        pools: pools::states(facts.pools),
+        claims: None,
+        complete: false,
+        started: None,
+        completed: None,
+        release,
+        loaded,
+        trouble,
+    };
+    let known = before.target.as_ref();
+    let known = known.filter(|it| it.image == judged.release.image);
+    if keeps {
+        let doing = Progress::default();
+        merge(&mut judged.history, &judged.release, &doing, facts.now);
+    }
+    judged.change = change(&judged, version, facts);
+    set_start(&mut judged, known, facts.now);
+    if let Some(loaded) = judged.loaded {
+        if known.is_some() {
+            let rows = before.operators.iter();
+            let waited = rows.filter_map(|it| {
+                let since = it.waiting_since.as_ref()?;
+                Some((it.name.as_str(), since.0))
+            });
+            judged.waits = OperatorWaits::restored(waited);
+        }
+        evaluate(&mut judged, facts, loaded, known, keeps);
+    }
+    judged
+}
+
+/// Whether a ClusterVersion claims completion of a release.
+fn claims_completion(version: &ClusterVersion, release: &Release) -> bool {
+    let newest = version.history().first();
+    newest.is_some_and(|it| it.is_completed() && it.image == release.image)
+        && !version
+            .condition("Progressing")
+            .is_some_and(Condition::is_true)
+}
+
+fn change(
+    judged: &ClusterEvaluation<'_>,
+    version: &ClusterVersion,
+    facts: &ReleaseInputs<'_>,
+) -> Change {
+    let mut known = KnownPayloads::of(version);
+    for kept in facts.kept {
+        known.add(&kept.image, kept.metadata.architecture());
+    }
+    for loaded in judged.loaded.into_iter().chain(facts.current) {
+        known.add(&loaded.image, loaded.payload.metadata.architecture());
+    }
+    let newest = classify(&judged.history, &known).into_iter().next();
+    newest.unwrap_or(Change::Install)
+}
+
+/// The start time: from the history, from the former status, or now.
+fn set_start(judged: &mut ClusterEvaluation<'_>, known: Option<&TargetRelease>, now: Timestamp) {
+    if judged.release.image.is_empty() {
+        return;
+    }
+    let newest = judged.history.first();
+    let newest = newest.filter(|it| it.image == judged.release.image);
+    let recorded = newest.and_then(|it| it.started_time.as_ref());
+    let before = known.and_then(|it| it.started_time.as_ref());
+    judged.started = Some(recorded.or(before).map_or(now, |it| it.0));
+    let before = known.and_then(|it| it.completion_time.as_ref());
+    judged.completed = before.map(|it| it.0);
+}
+
+fn evaluate(
+    judged: &mut ClusterEvaluation<'_>,
+    facts: &ReleaseInputs<'_>,
+    loaded: &LoadedRelease,
+    known: Option<&TargetRelease>,
+    keeps: bool,
+) {
+    let image = &judged.release.image;
+    let mut at = if keeps {
+        phase(&judged.history, image)
+    } else if judged.completed.is_some() {
+        Phase::Reconciling
+    } else if judged.history.iter().any(UpdateHistory::is_completed) {
+        Phase::Updating
+    } else {
+        Phase::Initializing
+    };
+    // After a claimed completion no operator waits for an earlier one.
+    let order = if judged.claimed {
+        Phase::Reconciling
+    } else {
+        at
+    };
+    let evaluation = loaded.plan.evaluate(facts.operators, order);
+    judged.waits.note(&evaluation, facts.now);
+    judged.failure.clone_from(&evaluation.failure);
+    if judged.failure.is_none()
+        && at != Phase::Reconciling
+        && facts.policy.spec.worker_pools == Gate::Require
+    {
+        let late = judged.pools.iter().filter(|it| !it.done);
+        let late: Vec<&str> = late.map(|it| it.name.as_str()).collect();
+        judged.failure = Failure::of_pools(&late);
+    }
+    // An installation does not require versions, but the verdict of an observer does.
+    let all_reported = evaluation.operators.iter().all(|it| it.undone.is_empty());
+    judged.complete = judged.failure.is_none() && (keeps || all_reported);
+    if judged.complete && at != Phase::Reconciling {
+        at = Phase::Reconciling;
+        let ended = judged.history.first().filter(|_| judged.claimed);
+        let ended = ended.and_then(|it| it.completion_time.as_ref());
+        // A completion before the first reconcile has the time that the ClusterVersion reports.
+        let ended = ended.filter(|_| known.is_none()).map(|it| it.0);
+        judged.completed = Some(ended.unwrap_or(facts.now));
+        if keeps {
+            let done = Progress {
+                completed: true,
+                ..Progress::default()
+            };
+            merge(&mut judged.history, &judged.release, &done, facts.now);
+        }
+    } else if judged.complete && judged.completed.is_none() {
+        let newest = judged.history.first();
+        let ended = newest.and_then(|it| it.completion_time.as_ref());
+        judged.completed = Some(ended.map_or(facts.now, |it| it.0));
+    }
+    judged.claims = Some(claims(&conditions::ConditionInputs {
+        phase: at,
+        version: &judged.release.version,
+        image,
+        invalid: facts.aim.invalid.is_some(),
+        failure: judged.failure.as_ref(),
+        done: evaluation.done,
+        total: evaluation.total,
+        waits: &judged.waits,
+        now: facts.now,
+    }));
+    judged.evaluation = Some(evaluation);
+}

@@ -1,0 +1,268 @@
+//! Which programs there are, and how each is built. Versions are in the `go.mod` of each folder, and nowhere else.
+
+/// The modules, in the order in which they are built: what most suites need comes first.
+pub(crate) const MODULES: [Module; 14] = [
+    Module {
+        folder: "etcd",
+        path: "go.etcd.io/etcd/server/v3",
+        programs: &[program("etcd", "")],
+        ..MODULE
+    },
+    Module {
+        folder: "kubernetes",
+        path: "k8s.io/kubernetes",
+        programs: &[
+            program("kube-apiserver", "cmd/kube-apiserver"),
+            program("kubectl", "cmd/kubectl"),
+            program("kube-controller-manager", "cmd/kube-controller-manager"),
+            program("kube-scheduler", "cmd/kube-scheduler"),
+            program("kubelet", "cmd/kubelet"),
+            suite("e2e.test", "test/e2e"),
+        ],
+        version: Version::Kubernetes,
+        ..MODULE
+    },
+    Module {
+        folder: "cri-tools",
+        path: "sigs.k8s.io/cri-tools",
+        programs: &[
+            program("crictl", "cmd/crictl"),
+            suite("critest", "cmd/critest"),
+        ],
+        version: Version::Variable("sigs.k8s.io/cri-tools/pkg/version.Version"),
+        ..MODULE
+    },
+    Module {
+        folder: "containerized-data-importer",
+        path: "kubevirt.io/containerized-data-importer",
+        programs: &[
+            program("cdi-controller", "cmd/cdi-controller"),
+            program("cdi-apiserver", "cmd/cdi-apiserver"),
+            program("cdi-importer", "cmd/cdi-importer"),
+        ],
+        crds: Some(Crds::Program),
+        ..MODULE
+    },
+    Module {
+        folder: "kubevirt",
+        path: "kubevirt.io/kubevirt",
+        programs: &[
+            program("virt-controller", "cmd/virt-controller"),
+            program("virt-api", "cmd/virt-api"),
+        ],
+        version: Version::Variable("kubevirt.io/client-go/version.gitVersion"),
+        crds: Some(Crds::Program),
+        ..MODULE
+    },
+    Module {
+        folder: "cluster-kube-descheduler-operator",
+        path: "github.com/openshift/cluster-kube-descheduler-operator",
+        programs: &[program(
+            "cluster-kube-descheduler-operator",
+            "cmd/cluster-kube-descheduler-operator",
+        )],
+        crds: Some(Crds::Files("manifests/*.crd.yaml")),
+        ..MODULE
+    },
+    Module {
+        folder: "multiarch-tuning-operator",
+        path: "github.com/openshift/multiarch-tuning-operator",
+        programs: &[program("multiarch-tuning-operator", "cmd")],
+        tags: "containers_image_openpgp",
+        crds: Some(Crds::Files("config/crd/bases/*.yaml")),
+        ..MODULE
+    },
+    Module {
+        folder: "cluster-version-operator",
+        path: "github.com/openshift/cluster-version-operator",
+        programs: &[program("cluster-version-operator", "cmd")],
+        crds: Some(Crds::FilesOf(
+            "github.com/openshift/api",
+            "config/v1/0000_00_cluster-version-operator_01_*.crd.yaml",
+        )),
+        ..MODULE
+    },
+    Module {
+        folder: "oc",
+        path: "github.com/openshift/oc",
+        programs: &[program("oc", "cmd/oc")],
+        tags: "containers_image_openpgp,include_gcs,include_oss",
+        ..MODULE
+    },
+    Module {
+        folder: "ssp-operator",
+        path: "kubevirt.io/ssp-operator",
+        programs: &[program("ssp-operator", "")],
+        crds: Some(Crds::Files("config/crd/bases/*.yaml")),
+        ..MODULE
+    },
+    Module {
+        folder: "containerd",
+        path: "github.com/containerd/containerd/v2",
+        programs: &[
+            program("containerd", "cmd/containerd"),
+            program("containerd-shim-runc-v2", "cmd/containerd-shim-runc-v2"),
+            program("ctr", "cmd/ctr"),
+        ],
+        version: Version::Variable("github.com/containerd/containerd/v2/version.Version"),
+        ..MODULE
+    },
+    Module {
+        folder: "helm",
+        path: "helm.sh/helm/v4",
+        programs: &[program("helm", "cmd/helm")],
+        version: Version::Variable("helm.sh/helm/v4/internal/version.version"),
+        ..MODULE
+    },
+    Module {
+        folder: "kwok",
+        path: "sigs.k8s.io/kwok",
+        programs: &[program("kwok", "cmd/kwok")],
+        crds: Some(Crds::Files("kustomize/crd/bases/*.yaml")),
+        ..MODULE
+    },
+    // Nodes and control planes of the previous minor, for version skew. The suffix keeps both in one folder.
+    Module {
+        folder: "kubernetes-1.35",
+        path: "k8s.io/kubernetes",
+        programs: &[
+            program("kubelet-1.35", "cmd/kubelet"),
+            program("kube-apiserver-1.35", "cmd/kube-apiserver"),
+            program(
+                "kube-controller-manager-1.35",
+                "cmd/kube-controller-manager",
+            ),
+            program("kube-scheduler-1.35", "cmd/kube-scheduler"),
+        ],
+        version: Version::Kubernetes,
+        ..MODULE
+    },
+];
+
+/// A folder of `peers/`: a Go module that pins another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Module {
+    pub(crate) folder: &'static str,
+    /// The pinned module.
+    pub(crate) path: &'static str,
+    pub(crate) programs: &'static [Program],
+    /// Build tags, separated by commas.
+    pub(crate) tags: &'static str,
+    pub(crate) version: Version,
+    pub(crate) crds: Option<Crds>,
+}
+
+const MODULE: Module = Module {
+    folder: "",
+    path: "",
+    programs: &[],
+    tags: "",
+    version: Version::Unset,
+    crds: None,
+};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    /// The name in the cache and on the command line.
+    pub(crate) name: &'static str,
+    /// The package, below the path of the module.
+    pub(crate) package: &'static str,
+    /// Whether it is a test binary.
+    pub(crate) suite: bool,
+}
+
+const fn program(name: &'static str, package: &'static str) -> Program {
+    Program {
+        name,
+        package,
+        suite: false,
+    }
+}
+
+const fn suite(name: &'static str, package: &'static str) -> Program {
+    Program {
+        name,
+        package,
+        suite: true,
+    }
+}
+
+/// How a program learns its version, which a release build sets with linker flags.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Version {
+    /// It reports none, or the source has it.
+    Unset,
+    /// A string variable.
+    Variable(&'static str),
+    /// The variables of `k8s.io/component-base/version` and its copy in client-go. Clients compare them: kubectl warns of
+    /// skew, and controllers enable features by it.
+    Kubernetes,
+}
+
+impl Version {
+    /// Linker flags that set the version.
+    pub(crate) fn linker_flags(self, version: &str) -> String {
+        match self {
+            Self::Unset => String::new(),
+            Self::Variable(name) => format!(" -X {name}={version}"),
+            Self::Kubernetes => {
+                let mut parts = version.trim_start_matches('v').split('.');
+                let (major, minor) = (
+                    parts.next().unwrap_or_default(),
+                    parts.next().unwrap_or_default(),
+                );
+                [
+                    "k8s.io/component-base/version",
+                    "k8s.io/client-go/pkg/version",
+                ]
+                .map(|package| {
+                    format!(
+                        " -X {package}.gitVersion={version} -X {package}.gitMajor={major} \
+                             -X {package}.gitMinor={minor} -X {package}.gitTreeState=clean"
+                    )
+                })
+                .concat()
+            }
+        }
+    }
+}
+
+/// Where the CustomResourceDefinitions of a module come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Crds {
+    /// The package `./crds` of the folder prints them.
+    Program,
+    /// Files of the pinned module: a folder, and a file name with one `*`.
+    Files(&'static str),
+    /// The same, of a dependency.
+    FilesOf(&'static str, &'static str),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn program_names_are_unique() {
+        let names: Vec<&str> = MODULES
+            .iter()
+            .flat_map(|module| module.programs)
+            .map(|program| program.name)
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    }
+
+    #[test]
+    fn kubernetes_reports_major_and_minor_version() {
+        let flags = Version::Kubernetes.linker_flags("v1.36.3");
+        for expected in [
+            "k8s.io/component-base/version.gitVersion=v1.36.3",
+            "k8s.io/component-base/version.gitMajor=1",
+            "k8s.io/client-go/pkg/version.gitMinor=36",
+        ] {
+            assert!(flags.contains(expected), "{flags}");
+        }
+    }
+}
