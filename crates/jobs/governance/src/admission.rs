@@ -122,6 +122,8 @@ pub fn approval_trigger(old: Option<&Value>, new: &Value) -> Option<ApprovalTrig
     let apply = Value::from("Apply");
     let applied = |object: Option<&Value>| is(object, "action", &apply);
     let bypass = |object: Option<&Value>| is(object, "bypassOptimisticLock", &Value::Bool(true));
+    // The order decides what [`approvals`] records: a request that sets the action approves the plan that was shown,
+    // whatever else it changes.
     if applied(Some(new)) && !applied(old) {
         Some(ApprovalTrigger::Apply)
     } else if changed("approval") && (applied(Some(new)) || !withdraws(old, new)) {
@@ -149,6 +151,7 @@ pub fn admit(request: &Admission) -> AdmissionVerdict {
         ..
     } = request;
     let old = old.as_ref();
+    // An approval that no user can be held to would still count as one.
     if user.is_empty() {
         return AdmissionVerdict::denied("The request names no user");
     }
@@ -182,6 +185,7 @@ pub fn admit(request: &Admission) -> AdmissionVerdict {
         Err(message) => return AdmissionVerdict::denied(message),
     };
     let approved = approvals(old, new);
+    // In one request, a single approver would both lower the bar and pass it.
     if lowers_requirement(old, new) && (applies(new) || !approved.is_empty()) {
         return AdmissionVerdict::denied(format!(
             "VirtPlatformConfig {name:?}: the request lowers spec.approvalPolicy while spec.action is Apply or while it \
@@ -190,6 +194,8 @@ pub fn admit(request: &Admission) -> AdmissionVerdict {
     }
     let mut warnings = Vec::new();
     let authors = authors(old, new, user);
+    // Guarded before anything is recorded: a new entry is added to the former list, never to one that the request
+    // contains.
     annotations.guard(names::APPROVALS, None, &mut warnings);
     let known = (!authors.is_empty()).then(|| json!(authors).to_string());
     annotations.guard(names::AUTHORS, known, &mut warnings);
@@ -203,6 +209,7 @@ pub fn admit(request: &Admission) -> AdmissionVerdict {
     };
     let mut entries: Vec<_> = approved.iter().map(|digest| entry(digest, None)).collect();
     if let Some(unplanned) = unplanned(old, new)
+        // Another author's options would be applied although no approver has seen what they do.
         && authors.iter().all(|author| author == user)
     {
         entries.push(entry("", Some(unplanned)));
@@ -256,6 +263,9 @@ fn withdraws(old: Option<&Value>, new: &Value) -> bool {
 }
 
 /// The spec fields that a plan is derived from. `spec.profile` is immutable.
+///
+/// They match `hash::PlanTerms`. `spec.approval` is not among them: approving a plan must not make its approver an
+/// author.
 const PLAN_INPUT_FIELDS: [&str; 7] = [
     "options",
     "rollbackTo",

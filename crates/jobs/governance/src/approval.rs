@@ -345,6 +345,7 @@ impl ApprovalInputs<'_> {
             return Err(ApprovalBlocker::NotRequested);
         }
         let approval = self.spec.approval.clone().unwrap_or_default();
+        // Before the approved digest: if the spec both approves and rejects a plan, the rejection counts.
         if let Some(rejected) = approval.rejected
             && rejected.plan_digest == self.digest
         {
@@ -384,10 +385,15 @@ impl ApprovalInputs<'_> {
         let mut counting: BTreeMap<&str, &Entry> = BTreeMap::new();
         for requirement in self.requirements {
             let need = requirement.approvals;
+            // No recorded author does not mean no author: the object may be older than the webhook. If every approval
+            // counted then, an author could approve alone. Without a trusted recorder the check below has the better
+            // message.
             if requirement.authors_excluded && self.authors.is_empty() && self.recorder.is_trusted()
             {
                 return Err(ApprovalBlocker::AuthorUnknown { need, impact });
             }
+            // Counted before the recorder is judged: approvals in the history entry were verified when the plan began,
+            // and suffice to finish it although the webhook is gone by now.
             let counted = self.counted(requirement);
             if counted.len() < need as usize
                 && let Recorder::Untrusted(why) = self.recorder
@@ -436,6 +442,7 @@ impl ApprovalInputs<'_> {
         if let Some(unplanned) = unplanned.filter(|entry| !self.expired(entry)) {
             return Ok(vec![unplanned.clone()]);
         }
+        // A plan that has begun is finished, and a correction has standing consent.
         if self.progress != Progress::Waiting {
             return Ok(Vec::new());
         }

@@ -108,6 +108,7 @@ pub fn enter(
     message: &str,
     at: &Observation,
 ) {
+    // All of them in one write: a reader that waits for a condition never sees two phases true, or none.
     for other in Phase::ALL {
         if other == phase {
             let reason = reason.unwrap_or_else(|| reason_of(phase));

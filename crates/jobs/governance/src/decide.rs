@@ -143,10 +143,13 @@ pub struct Notice {
 /// Computes the next status and step from the phase in the status.
 pub fn decide(facts: &DecisionInputs<'_>) -> Decision {
     let decider = Decider::new(*facts);
+    // Before the phase: Ignore ends every phase, also a plan in progress. Items that were written stay as they are.
     if facts.config.spec.action == Action::Ignore {
         return decider.ignore();
     }
     match decider.status.phase {
+        // Nothing was watched while the configuration was ignored: no earlier plan can be trusted to describe the
+        // targets.
         None | Some(Phase::Ignored) => decider.start_over(None),
         Some(Phase::Pending) => draft::prepare(decider),
         Some(Phase::Drafting) => draft::begin(decider),
@@ -181,6 +184,8 @@ impl<'a> Decider<'a> {
 
     /// Enters a phase, or updates the message of the current one.
     fn enter(&mut self, phase: Phase, reason: Option<&str>, message: &str) {
+        // An event marks the change of a phase only. The message of a phase changes with every node that a rollout
+        // updates, and each new text would be an event of its own.
         if self.status.phase != Some(phase) {
             let warning = matches!(
                 phase,
@@ -197,6 +202,7 @@ impl<'a> Decider<'a> {
     }
 
     fn notice(&mut self, warning: bool, reason: &str, message: &str) {
+        // An undocumented reason fails the test that causes it; it must not stop an operator in production.
         debug_assert!(
             api::reasons::has_event(crate::reasons::EVENTS, reason, warning),
             "the event {reason} is not explained in reasons.rs"
@@ -264,6 +270,8 @@ impl<'a> Decider<'a> {
     /// Plans from scratch. The history entry of a plan in progress is closed first.
     fn start_over(mut self, why: Option<&str>) -> Decision {
         self.status.next_window = None;
+        // The items are replaced by those of the new plan. One that reached its target just before a kill would be lost
+        // with them: neither drift nor a later removal would know about it.
         for index in 0..self.status.items.len() {
             draft::adopt_reached(&mut self, index);
         }
@@ -292,6 +300,7 @@ impl<'a> Decider<'a> {
         }
         self.observe();
         self.enter(Phase::Ignored, None, conditions::message_of(Phase::Ignored));
+        // After `enter`: `execute::outcome` derives the result from the phase, and here it has to be Superseded.
         if let Some(decision) = self.close_if_open() {
             return decision;
         }
@@ -337,6 +346,8 @@ impl<'a> Decider<'a> {
             let mut records = self.facts.records.iter();
             records.find(|record| record.revision == revision)
         };
+        // By digest first: after a kill between writing the entry and writing the status, `status.revision` is still
+        // that of the plan before.
         self.open_entry().or_else(last)
     }
 
@@ -359,6 +370,9 @@ impl<'a> Decider<'a> {
 
     /// Whether the fields that the plan is derived from have been edited.
     fn wants_another_plan(&self) -> bool {
+        // All options are compared, unlike `optionsChanged` in the prototype's virtplatformconfig_controller.go, which
+        // compares three fields: an edit of any other option had no effect there. Absent and empty options request the
+        // same plan.
         let spec = &self.facts.config.spec;
         spec.options.clone().unwrap_or_default()
             != self.status.applied_options.clone().unwrap_or_default()
@@ -370,6 +384,7 @@ impl<'a> Decider<'a> {
         if let Some(item) = self.status.items.get_mut(index) {
             let before = item.state;
             change(item);
+            // Only with the state: `spec.waitTimeout` counts from this time, and a new message must not extend it.
             if item.state != before {
                 item.last_transition_time =
                     Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));

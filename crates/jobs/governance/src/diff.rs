@@ -79,6 +79,7 @@ pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &st
     }
     TextDiff::from_lines(&old, &new)
         .unified_diff()
+        // As `diff -u` and `kubectl diff` print it.
         .context_radius(3)
         .header(&from, &to)
         .to_string()
@@ -99,6 +100,7 @@ pub fn fit<'a>(diffs: impl IntoIterator<Item = &'a mut String>) {
     for diff in diffs {
         match remaining.checked_sub(diff.len()) {
             Some(left) => remaining = left,
+            // A placeholder counts as a change, so a diff without one is kept; it is three lines long.
             None if is_no_change(diff) => {}
             None => {
                 let headers: String = diff.split_inclusive('\n').take(HEADER_LINES).collect();

@@ -16,6 +16,8 @@ pub const CORRECTIONS: usize = 5;
 /// The window in which [`CORRECTIONS`] are counted, and the wait once they are used up.
 pub const PERIOD: SignedDuration = SignedDuration::from_mins(1);
 /// Number of consecutive waits after which correction pauses.
+///
+/// virt-platform-autopilot pauses after as many (`ThrashingThreshold` in pkg/throttling/thrashing_detector.go).
 pub const EXHAUSTIONS: u32 = 3;
 /// Time without a correction after which the state is reset.
 pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);

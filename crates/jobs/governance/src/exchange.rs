@@ -71,7 +71,9 @@ impl Response {
                     Self::Conflicts(conflicts)
                 })
             }
+            // API Priority and Fairness: the load passes.
             429 => None,
+            // Also 403: a missing permission is reported at once, instead of being retried until the timeout.
             400..500 => Some(Self::Rejected(status.message.clone())),
             _ => None,
         }

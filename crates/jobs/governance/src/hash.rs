@@ -105,6 +105,7 @@ impl<'a> Content<'a> {
             desired_state: item.desired_state.as_ref().map(without_hash),
             managed_fields: &item.managed_fields,
             depends_on: &item.depends_on,
+            // An absent target and one without any managed field are different states.
             base: item.base.clone().unwrap_or_else(not_found),
             takeovers: takeovers
                 .map(|one| (one.path.as_str(), one.manager.as_str(), one.reclaimed))
@@ -141,6 +142,7 @@ pub(crate) fn remove_annotation(object: &mut Value, name: &str) {
 }
 
 fn not_found() -> BTreeMap<String, Value> {
+    // As in the prototype (internal/plan/plan.go), whose published hashes are test vectors here.
     BTreeMap::from([("__state".to_owned(), json!("NOT_FOUND"))])
 }
 

@@ -40,6 +40,8 @@ pub struct Owner {
 pub fn conflicts(status: &Status) -> Vec<Conflict> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
+        // `CauseTypeFieldManagerConflict` in apimachinery's meta/v1/types.go. Optimistic lock errors are 409 as well,
+        // and have no causes of this type.
         .filter(|cause| cause.reason == "FieldManagerConflict")
         .map(|cause| {
             // A conflict that is left out here would be taken without consent by an apply that is forced for the others.
@@ -218,6 +220,8 @@ pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Time
             .filter(|owner| owner.operation == "Update" && owner.manager != FIELD_MANAGER)
             .max_by_key(|owner| owner.time)
     };
+    // Other managers first: what we applied is not what differs. A manager of the whole object above the field is
+    // likelier to have removed it than one that only updates other fields.
     newest(FieldCoverage::Field, false)
         .or_else(|| newest(FieldCoverage::Above, false))
         .or_else(|| newest(FieldCoverage::Field, true))

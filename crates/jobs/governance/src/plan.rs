@@ -55,6 +55,7 @@ impl Draft {
                 || self.items.iter().any(|new| new.name == old.name)
         };
         let items: Vec<_> = items.iter().filter(standing).collect();
+        // In order, since items are executed one after the other: the same items in another order are another plan.
         self.items.len() == items.len()
             && self
                 .items
@@ -124,6 +125,8 @@ impl Problem {
 
 /// The revision of the next plan in the history.
 pub fn next_revision(facts: &DecisionInputs<'_>) -> i64 {
+    // From the history and from the status: entries are pruned, and may be deleted by hand. The digest covers the
+    // revision, so a number that is used twice could revive an old approval.
     let recorded = facts.records.iter().map(|record| record.revision).max();
     let last = facts
         .config
@@ -155,6 +158,7 @@ pub fn impact_changes<'a>(
     draft: &'a Draft,
 ) -> impl Iterator<Item = ImpactChange> + 'a {
     let pending = items.iter();
+    // Items without a change are Low in a plan, whatever impact their profile drafts.
     let pending = pending.filter(|item| item.state == ItemState::Pending && !item.unchanged);
     pending.filter_map(|item| {
         let drafted = draft
@@ -200,6 +204,7 @@ pub fn draft(facts: &DecisionInputs<'_>) -> Result<Draft, Problem> {
     }
     window::Windows::parse(&spec.maintenance_windows)
         .map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
+    // Before the prerequisites: undoing a profile has to be possible after an operator that it needs was removed.
     if let Some(revision) = facts.rollback() {
         return rollback::draft(facts, revision);
     }
@@ -245,6 +250,7 @@ fn wanted(profile: &dyn Profile, facts: &DecisionInputs<'_>) -> Result<Draft, Pr
     let given_up: Vec<_> = applied
         .filter(|applied| !kept.contains(&applied.target_ref))
         .collect();
+    // In reverse order of application: a later item may depend on an earlier one.
     let removals = given_up
         .into_iter()
         .rev()
@@ -433,11 +439,15 @@ pub fn assemble(
             ));
         }
         let live = preview.live.as_ref();
+        // From the read of the dry run and not from the cache, so that base, uid and diff are of one version of the
+        // object.
         item.base = live
             .map(|live| values::managed(live, &item.managed_fields))
             .transpose()
             .map_err(|error| format!("Failed to generate plan items: {}: {error}", item.name))?;
         let unchanged = bare(live) == bare(preview.result.as_ref());
+        // The impact that a profile states is for the change. Without one, neither windows nor approvals should hold
+        // the plan.
         if unchanged {
             item.impact_severity = Some(Impact::Low);
         }
@@ -553,6 +563,7 @@ pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
     annotations[names::GOVERNED_BY] == config
         && annotations[names::APPLIED_PROFILE_HASH]
             == hash::applied_hash(&wanted_values(item)).as_str()
+        // Annotations are copied along with an object, by `kubectl get -o yaml` or an export; ownership is not.
         && owned(live)
 }
 

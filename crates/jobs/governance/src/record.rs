@@ -19,6 +19,8 @@ pub const CONFIG_LABEL: &str = "advisor.kubevirt.io/config";
 pub const OUTCOME_ANNOTATION: &str = "advisor.kubevirt.io/outcome";
 
 /// Number of plans to keep.
+///
+/// As many as `revisionHistoryLimit` of Deployments and StatefulSets by default.
 const KEPT_PLANS: usize = 10;
 
 /// A plan that was or is being executed.
@@ -76,6 +78,8 @@ fn decode(entry: &ControllerRevision) -> Option<Record> {
     let mut record: Record = serde_json::from_value(data).ok()?;
     let annotations = entry.metadata.annotations.as_ref();
     let outcome = annotations.and_then(|all| all.get(OUTCOME_ANNOTATION));
+    // In an annotation because the API server rejects a change of `data` (`ValidateControllerRevisionUpdate` in
+    // pkg/apis/apps/validation). An unreadable outcome counts as none.
     record.outcome = outcome.and_then(|encoded| serde_json::from_str(encoded).ok());
     Some(record)
 }

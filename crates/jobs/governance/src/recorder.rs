@@ -108,6 +108,8 @@ fn deviation(webhook: &MutatingWebhook, authority: Option<&[u8]>) -> Option<Stri
         .ca_bundle
         .as_ref()
         .map(|bundle| bundle.0.as_slice());
+    // The address is not compared. An endpoint elsewhere cannot present a certificate of this authority, so the call
+    // fails, and failurePolicy Fail rejects the write.
     match (bundle, authority) {
         (None | Some([]), _) => Some("caBundle is empty".to_owned()),
         (Some(bundle), Some(authority)) if !is_part_of(bundle, authority) => Some(

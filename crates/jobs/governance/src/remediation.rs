@@ -98,6 +98,7 @@ fn change(check: &DynamicObject, wanted: &BTreeSet<String>) -> Option<Change> {
     let stays = |one: &&Value| asks(one).is_none_or(|config| wanted.contains(&config));
     let mut now: Vec<Value> = requests.iter().filter(stays).cloned().collect();
     now.extend(paused.iter().map(|config| json!(request(config))));
+    // An empty list pauses nothing either; null removes the field, so that nothing of ours is left behind.
     let now = if now.is_empty() {
         Value::Null
     } else {

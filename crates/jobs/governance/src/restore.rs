@@ -72,6 +72,7 @@ fn insert(patch: &mut Map<String, Value>, path: &str, change: Value) {
         let below = here
             .entry(name)
             .or_insert_with(|| Value::Object(Map::new()));
+        // A path above it is replaced or removed as a whole, which covers this one.
         let Value::Object(below) = below else {
             return;
         };

@@ -20,6 +20,8 @@ pub(crate) fn draft(facts: &DecisionInputs<'_>, revision: i64) -> Result<Draft, 
     let mut records: Vec<_> = facts
         .records
         .iter()
+        // All later ones as well: a single plan cannot be taken out of a sequence, because later plans recorded its
+        // values as theirs to restore.
         .filter(|record| record.revision >= revision)
         .collect();
     records.sort_by_key(|record| record.revision);
@@ -131,6 +133,7 @@ fn undo(
     use kube_core::ResourceExt as _;
     let target = &first.target_ref;
     let live = facts.snapshot.target(target);
+    // A rollback of a rollback would otherwise be called `restore-restore-...`.
     let stem = first
         .name
         .strip_prefix("remove-")

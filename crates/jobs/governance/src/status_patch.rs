@@ -95,6 +95,8 @@ impl Patch {
         }
         for (index, (old, new)) in old.iter().zip(new).enumerate() {
             if old != new {
+                // Positions are those of the version that was read; the caller sends the patch with its
+                // resourceVersion.
                 let path = format!("/status/{name}/{index}");
                 self.0.push(operation("replace", &path, &value(new)));
             }

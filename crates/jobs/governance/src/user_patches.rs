@@ -22,6 +22,8 @@ use crate::recorder::Recorder;
 use crate::{conditions, plan};
 
 /// Minimum number of digest digits that identify a plan.
+///
+/// As many as `docker images` prints of an id: long enough to be unique, short enough to type.
 const MIN_DIGEST_DIGITS: usize = 12;
 
 /// Why a plan cannot be approved, rejected or rolled back.
@@ -257,6 +259,7 @@ impl PlanApproval {
                 "planDigest": self.digest,
                 "items": list(json!(self.items)),
                 "takeovers": list(json!(self.takeovers)),
+                // The latest decision counts: an approver may approve what was rejected before.
                 "rejected": null,
             },
         } });

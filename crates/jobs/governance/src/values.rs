@@ -110,6 +110,7 @@ pub fn differences(wanted: &BTreeMap<String, Value>, live: &Value) -> Vec<Differ
 
 fn compare(path: &str, wanted: &Value, live: Option<&Value>, found: &mut Vec<Difference>) {
     match (wanted, live) {
+        // The API server drops nulls of fields that are not nullable, so a desired null would be drift for ever.
         (Value::Null, None) => {}
         (Value::Object(map), Some(Value::Object(there))) => {
             for (key, value) in map {

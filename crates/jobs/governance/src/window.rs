@@ -19,6 +19,8 @@ use machinery::json::go_quote;
 use crate::timeout::positive;
 
 /// Maximum number of overlapping windows followed to find the time when the last one closes.
+///
+/// Beyond it the end is unknown; whether a window is open does not depend on it.
 const MAX_OVERLAPPING_WINDOWS: usize = 100;
 
 /// The maintenance windows of a configuration.

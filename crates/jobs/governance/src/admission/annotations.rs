@@ -78,6 +78,7 @@ impl Annotations {
         let mut patch = Vec::new();
         for (name, value) in &self.wanted {
             if self.requested.get(name) != Some(value) {
+                // `add` replaces an existing member (RFC 6902, 4.1); `replace` would fail for a new one.
                 patch.push(json!({"op": "add", "path": path(name), "value": value}));
             }
         }

@@ -107,6 +107,7 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// administrator who bypassed admission can have written it.
 pub fn record(existing: Option<&str>, entry: Entry) -> String {
     let mut entries = Approvals::parse(existing).unwrap_or_default().entries;
+    // One entry for each user and plan: a repeated approval renews the time, and does not count twice.
     entries.retain(|known| {
         known.user != entry.user
             || known.digest != entry.digest

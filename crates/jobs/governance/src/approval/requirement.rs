@@ -94,6 +94,7 @@ impl Floor {
             groups: Vec::new(),
             authors_excluded: self.own_excludes_authors,
         });
+        // A policy may only set windows or a lifetime, and require no approvals.
         requirements.retain(|requirement| requirement.approvals > 0);
         requirements
     }
@@ -105,6 +106,7 @@ impl Floor {
         for policy in &self.selected {
             if let Some(text) = &policy.spec.approvals_expire_after {
                 let field = format!("{}: spec.approvalsExpireAfter", policy.source());
+                // A policy cannot extend the default either: it would weaken what others rely on.
                 shortest = shortest.min(positive(&field, text)?);
             }
         }

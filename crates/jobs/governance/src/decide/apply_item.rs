@@ -20,6 +20,9 @@ use crate::exchange::{Next, Request, Response};
 use crate::{ownership, plan, restore};
 
 /// Attempts at a target that other managers keep changing before the reconcile fails and is requeued.
+///
+/// `RetryOnConflict` of client-go stops after 5 (`DefaultRetry` in util/retry/util.go). Here a dry run lies between the
+/// read and the write, which makes a conflict likelier.
 pub const MAX_ATTEMPTS: usize = 8;
 
 /// The execution of one item.
@@ -62,13 +65,17 @@ impl<'a> ItemExecution<'a> {
         let step = std::mem::replace(&mut self.step, ItemStep::Read);
         match (step, response) {
             (ItemStep::Read, Response::Object(live)) => self.attempt(live),
+            // Still without force: a manager that takes a field after the dry run causes a conflict, and the item
+            // starts again.
             (ItemStep::DryRun { desired, .. }, Response::Object(_)) => self.apply(desired, false),
             (ItemStep::DryRun { live, desired }, Response::Conflicts(conflicts)) => {
+                // `None`: whether a field was ours is decided by the approved plan, not by the state at this moment.
                 let takeovers = ownership::takeovers(&conflicts, &live, &desired, None);
                 let without_consent = takeovers_without_consent(self.execution, &takeovers);
                 if !without_consent.is_empty() {
                     return Next::Finished(Executed::WithoutConsent(without_consent));
                 }
+                // Force overrides all conflicts, also unknown ones. The resourceVersion in `desired` excludes those.
                 self.apply(desired, true)
             }
             (ItemStep::Restore(left), Response::Object(now)) => {
@@ -101,6 +108,8 @@ impl<'a> ItemExecution<'a> {
             Lock::Free => {}
         }
         match (item.operation, live) {
+            // There is no resourceVersion to send. If another client creates the object now, the apply without force
+            // either conflicts, and the next read finds the plan stale, or touches no field of theirs.
             (Operation::Apply, None) => {
                 let desired = item.desired_state.clone().unwrap_or_default();
                 self.apply(desired, false)
@@ -148,6 +157,8 @@ impl<'a> ItemExecution<'a> {
         }
         let text = |name: &str| metadata[name].as_str().map(str::to_owned);
         self.step = ItemStep::Last;
+        // The uid protects an object that was recreated under the name, the resourceVersion one that lost our mark
+        // since the read.
         Next::Send(Request::Delete {
             uid: text("uid"),
             resource_version: text("resourceVersion"),
@@ -163,6 +174,8 @@ impl<'a> ItemExecution<'a> {
         let item = &self.execution.item;
         let revision = &now["metadata"]["resourceVersion"];
         let mut before = plan::wanted_values(item);
+        // Values first, the release last. Released first, fields would be absent until they are restored, and operators
+        // would act on their defaults; a kill in between would leave it so.
         while let Some((manager, paths)) = left.pop_front() {
             let before: BTreeMap<_, _> = paths
                 .iter()
@@ -199,6 +212,8 @@ fn by_manager(
     for path in managed {
         let owner = owners
             .get(path)
+            // What we owned before is released with everything else in the last request, so another manager has to hold
+            // it.
             .filter(|owner| *owner != FIELD_MANAGER)
             .cloned()
             .unwrap_or_else(|| plan::ROLLBACK_MANAGER.to_owned());

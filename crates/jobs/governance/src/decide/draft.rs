@@ -44,6 +44,7 @@ pub(super) fn recheck_prerequisites(mut decider: Decider<'_>) -> Decision {
 pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
     decider.observe();
     let message = problem.message();
+    // The live object or the API server has to change, and no watch event announces that: an edit of the spec retries.
     if let Problem::Unplannable(_) = problem {
         decider.enter(Phase::Failed, None, &message);
         return decider.rest(None);
@@ -109,6 +110,7 @@ pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -
     let changes_nothing = plan.changes_nothing;
     take(&mut decider, plan);
     decider.note_requirements();
+    // Before approvals: as in the prototype, a plan without changes completes even under DryRun.
     if changes_nothing {
         return in_force(decider);
     }
@@ -170,6 +172,7 @@ fn in_force(mut decider: Decider<'_>) -> Decision {
                 item.state = ItemState::Completed;
                 item.message = Some("Already in desired state".to_owned());
             }
+            // This plan has written nothing. `check_applied` decides in the next round, with the timeout.
             Health::Waiting { message, .. } | Health::Failed(message) => {
                 item.state = ItemState::InProgress;
                 item.message = Some(message.clone());
@@ -233,6 +236,7 @@ pub(super) fn adopt(decider: &mut Decider<'_>, index: usize) {
         name: item.name.clone(),
         target_ref: target.clone(),
         values,
+        // Once created by us, always: on every later plan the target exists, and `base` would deny it.
         created: former
             .as_ref()
             .map_or_else(|| item.base.is_none(), |former| former.created),
@@ -240,6 +244,7 @@ pub(super) fn adopt(decider: &mut Decider<'_>, index: usize) {
             Some(former) if unchanged => former.applied_at.clone(),
             _ => Some(Time(decider.facts.now)),
         },
+        // The first revision that applied it: the history from there on has the values to restore.
         revision: former
             .as_ref()
             .map(|former| former.revision)

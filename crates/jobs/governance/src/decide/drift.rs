@@ -32,6 +32,8 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
         decider.acknowledge();
         return decider.start_over(None);
     }
+    // Only an edit of the spec leaves Failed. A retry would repeat a write that was rejected, or overwrite the edit
+    // that made the plan stale.
     if decider.status.phase == Some(Phase::Failed) {
         note_drift(&mut decider);
         report_drift(&mut decider);
@@ -49,15 +51,22 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
         Ok(draft) => draft,
         Err(problem) => return draft::refuse(decider, &problem),
     };
+    // First: a changed input changes the draft as well, and would be reported as an upgrade. Inputs are compared with
+    // those of the plan. The prototype compares them with the live target, and reports a manual edit of it as a changed
+    // input.
     if review::inputs_changed(&mut decider, &draft.inputs) {
         return decider.move_to(Phase::Drafting);
     }
+    // The raw values may differ although the derived ones are equal: 10 and 11 migrations both allow 10 evictions.
     decider.status.inputs.clone_from(&draft.inputs);
+    // Before drift: a target that matches this version's plan is in sync, whatever an earlier version applied.
     if aligned(&draft, &decider) {
         return in_sync(decider, draft);
     }
     note_drift(&mut decider);
     mark_items(&mut decider);
+    // Before upgrades, whose message compares with the applied state: while a target is edited, that state is not in
+    // force.
     if !decider.status.drift.is_empty() {
         return drifted(decider, &draft);
     }

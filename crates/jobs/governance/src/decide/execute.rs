@@ -77,17 +77,21 @@ pub(super) fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool
         (Operation::Delete, None) => return Lock::Done,
         (Operation::Apply, Some(live)) => {
             let wanted = plan::wanted_values(item);
+            // Both are needed. The mark stays when another manager edits the fields; equal values alone may have been
+            // there before the plan, and then the fields are not ours yet.
             if plan::bears_our_mark(item, live, config)
                 && values::differences(&wanted, live).is_empty()
             {
                 return Lock::Done;
             }
         }
+        // The values are restored before our fields are released: while we own any, half of the work is left.
         (Operation::Restore, Some(state)) if is_restored(item, live) && !plan::owned(state) => {
             return Lock::Done;
         }
         _ => {}
     }
+    // After the checks above: without them, a bypassed lock would apply an item again after each restart.
     if bypass {
         return Lock::Free;
     }
@@ -146,6 +150,7 @@ pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
         decider.observe();
         decider.enter(Phase::InProgress, None, message_of(Phase::InProgress));
     }
+    // Only health is awaited. There is nothing left to stop, so neither approvals nor inputs are checked any more.
     if !unfinished {
         return next_step(decider, None);
     }
@@ -153,6 +158,8 @@ pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
         return supersede(decider, "action is not 'Apply' any more");
     }
     let draft = match plan::draft(&facts) {
+        // Before `same_as`, which would find the same change: `inputs_changed` also sets the condition that holds the
+        // next plan for a review.
         Ok(draft) if review::inputs_changed(&mut decider, &draft.inputs) => {
             return supersede(
                 decider,
@@ -173,15 +180,19 @@ pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
             // A new plan would have another digest, which is not rejected.
             decider.status.next_window = None;
             let mut held = review::ask(decider);
+            // ReviewRequired writes the outcome into the history.
             held.todo = NextStep::Again;
             return held;
         }
         Err(blocked) => return supersede(decider, &blocked.to_string()),
     };
     let Some(entry) = entry else {
+        // Before the first item is applied: the entry has the values that the plan replaces, and a kill after the write
+        // would lose them. An entry without a begun item is found again by its digest.
         let record = record(&decider, granted);
         return decider.end(NextStep::Record(Box::new(record)));
     };
+    // [`recorded`] has set it, unless the operator was killed between the entry and the status.
     decider.status.revision = Some(entry.revision);
     next_step(decider, Some((&granted.items, &draft)))
 }
@@ -207,6 +218,8 @@ fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draf
                     ItemState::Completed => {}
                     ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
                     ItemState::Failed => return fail(decider, index),
+                    // No later item starts. The prototype's loop goes on while a pool still updates, and then
+                    // configures the descheduler before PSI is enabled: its operator rejects that.
                     _ => return decider.rest(wait),
                 }
             }
@@ -215,6 +228,7 @@ fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draf
                 let Some((granted, draft)) =
                     granted.filter(|(granted, _)| granted.contains(&item.name))
                 else {
+                    // The items behind it may still run: `approval::closure` has added what they depend on.
                     left_out = true;
                     continue;
                 };
@@ -236,6 +250,8 @@ fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draf
         .items
         .iter()
         .any(|item| item.state == ItemState::Failed);
+    // With a failed item the plan ends as CompletedWithErrors: planning again would replace the items, and with them
+    // the reason of the failure.
     if left_out && !failed {
         return wait_for_approval_of_rest(decider);
     }
@@ -303,6 +319,7 @@ fn wait_for_approval_of_rest(decider: Decider<'_>) -> Decision {
 /// Whether an item may start now: by the windows of the configuration, which are for disruptive items, and by those of
 /// all policies.
 fn window_of(facts: &DecisionInputs<'_>, item: &Item) -> Window {
+    // An unknown impact waits like a disruptive one.
     let impact = item.impact_severity.unwrap_or(Impact::High);
     let required = facts.floor().window(impact, facts.now);
     if impact != Impact::High {
@@ -363,6 +380,8 @@ fn check_applied(decider: &mut Decider<'_>, index: usize) -> Option<Timestamp> {
             None
         }
         Health::Waiting { message, .. } => {
+            // `plan::draft` validates the field. If an edit made it invalid since, the item waits without a limit: that
+            // is less harm than failing a rollout because of a typo.
             let limit = facts
                 .config
                 .spec
@@ -410,6 +429,8 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
         .count();
     decider.status.next_window = None;
     decider.observe();
+    // Written for users of the prototype, where this hash is the baseline of drift. Here drift is found by comparing
+    // values, so that a manual correction ends it.
     if let Some(hash) = plan::live_hash(&decider.status.items, decider.facts.snapshot) {
         decider.status.source_snapshot_hash = Some(hash);
     }
@@ -424,6 +445,7 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
         "The plan with the new inputs was applied",
     );
     decider.clear(PLAN_STALE, "Applied", "The plan was applied");
+    // While both are equal, `plan::draft` is empty; otherwise the same rollback would be planned again.
     decider.status.rolled_back_to = decider.facts.config.spec.rollback_to;
     if failed > 0 {
         let message = format!(
@@ -447,6 +469,7 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
     let result = match status.phase {
         Some(Phase::Failed) => PlanResult::Failed,
         Some(Phase::CompletedWithErrors) => PlanResult::CompletedWithErrors,
+        // What became different after the last item is no outcome of the plan.
         Some(Phase::Completed | Phase::CompletedWithUpgrade | Phase::Drifted) => {
             PlanResult::Completed
         }
@@ -531,6 +554,7 @@ pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Dec
                 item.state = ItemState::InProgress;
                 item.message = Some("Applying configuration...".to_owned());
             });
+            // The write has happened, so the item is tracked even if it never becomes healthy.
             draft::adopt(&mut decider, index);
             // An item without a wait is completed by the same status write.
             let wait = check_applied(&mut decider, index);
@@ -586,6 +610,8 @@ pub(super) fn takeovers_without_consent(
     let (known, mut takeovers_without_consent): (Vec<_>, Vec<_>) = takeovers
         .iter()
         .cloned()
+        // A takeover that the plan does not list was not on the screen of the approver: no consent covers it, not even
+        // one for the whole item.
         .partition(|takeover| planned(takeover).is_some());
     let item = Item {
         takeovers: known

@@ -25,6 +25,9 @@ pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
     let apply_requested = decider.facts.config.spec.action == Action::Apply;
     if decider.facts.spec_changed() {
         decider.acknowledge();
+        // An edit under DryRun requests a new plan even if no option changed: this is how a stale plan is renewed.
+        // Other edits keep it: approvals and consents are for the plan as it is, and changed terms are found by the
+        // digest below.
         if decider.wants_another_plan() || !apply_requested {
             return decider.start_over(None);
         }
@@ -67,6 +70,7 @@ pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
     }
     decider.note_requirements();
     let forced = is_true(&decider.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    // The action was set for the plan before the input changed; it does not approve this one.
     if apply_requested && !forced {
         return ask(decider);
     }
@@ -103,6 +107,8 @@ pub(super) fn ask(mut decider: Decider<'_>) -> Decision {
                 format!("The plan is approved by {}", by.join(", "))
             };
             decider.condition(APPROVED, true, "Approved", &by);
+            // Only an approved plan fails because of it. One that still waits has the condition PlanStale, and recovers
+            // when the target gets its former values back.
             if !decider.facts.config.spec.bypass_optimistic_lock
                 && let Some(why) = staleness(&decider.facts, &decider.status.items)
             {
@@ -200,6 +206,7 @@ pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::ApprovedPlan, A
             .map(String::as_str)
     };
     let floor = facts.floor();
+    // A policy that cannot be evaluated blocks. Ignoring it would turn a typo into permission.
     if let Some(why) = floor.problem() {
         return Err(ApprovalBlocker::InvalidPolicy(why));
     }
@@ -209,6 +216,7 @@ pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::ApprovedPlan, A
     let impact = plan::worst(&status.items).unwrap_or(Impact::Low);
     let entry = decider.open_entry();
     let begun = |item: &Item| item.state != ItemState::Pending;
+    // Not by the phase: a plan is InProgress before its first write, and until then an approval may still expire.
     let progress = if entry.is_some() && status.items.iter().any(begun) {
         Progress::Begun
     } else if super::execute::corrects(decider) {
@@ -325,10 +333,13 @@ pub(super) fn inputs_changed(decider: &mut Decider<'_>, now: &[Input]) -> bool {
             .inputs
             .iter()
             .find(|former| former.name == input.name);
+        // A new input belongs to a new item, which is a change of the plan anyway. A raw value that leads to the same
+        // derived one changes nothing.
         let Some(former) = former.filter(|former| former.derived != input.derived) else {
             continue;
         };
         let field = input.path.rsplit('.').next().unwrap_or(&input.path);
+        // The text of the prototype (virtplatformconfig_hco.go), which alerts may match.
         let object = if input.object.kind == "HyperConverged" {
             "HCO"
         } else {

@@ -125,6 +125,7 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
         message,
         progress: Some((updated, machines)),
     };
+    // Failed at once: no node can get a configuration that does not render, until a MachineConfig is corrected.
     if let Some(failed) = condition(pool, "RenderDegraded").filter(|found| is_true(found)) {
         return Health::Failed(format!(
             "{called} cannot render its configuration{}",
@@ -161,6 +162,7 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
     {
         return Health::Healthy(format!("{called} is ready (all {machines} nodes updated)"));
     }
+    // After the success: a pool that was paused once it was up to date has nothing pending.
     if pool.data.pointer("/spec/paused") == Some(&Value::Bool(true)) {
         return waiting(format!(
             "{called} is paused: it will not update until it is resumed"

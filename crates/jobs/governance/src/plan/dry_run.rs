@@ -41,6 +41,7 @@ impl<'a> DryRun<'a> {
             (DryRunStep::Read, Response::Object(live)) => {
                 self.preview.live = live;
                 match self.item.operation {
+                    // Without a dry run: a deletion has no result to compare, and its diff is the whole object.
                     Operation::Delete => self.finish(),
                     Operation::Apply => self.apply(false),
                     Operation::Restore => self.restore(),
@@ -55,6 +56,7 @@ impl<'a> DryRun<'a> {
                 self.finish()
             }
             (DryRunStep::Apply { force: false }, Response::Conflicts(conflicts)) => {
+                // The forced dry run yields the resulting object, for the diff; nothing is persisted by either.
                 self.preview.conflicts = conflicts;
                 self.apply(true)
             }
@@ -94,6 +96,7 @@ impl<'a> DryRun<'a> {
         };
         self.step = DryRunStep::Restore;
         Next::Send(Request::Merge {
+            // One request for all former managers: owners do not appear in a diff.
             manager: FIELD_MANAGER.to_owned(),
             patch: restore::merge_patch(live, &wanted_values(self.item), &self.item.managed_fields),
             dry_run: true,

@@ -194,6 +194,7 @@ fn density(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         hyperconverged::NAME
     );
     let ksm = &settings.ksm_configuration;
+    // On unless it is disabled, as the prototype's code has it; its README describes the opposite.
     if ksm.enabled.unwrap_or(true) {
         let selector = ksm.node_label_selector.clone().unwrap_or_default();
         fields.insert(KSM.into(), json!({ "nodeLabelSelector": selector }));
@@ -214,6 +215,8 @@ fn density(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         "metadata": { "name": target.name, "namespace": target.namespace },
         "spec": spec,
     });
+    // More VMs than memory before swap works would end in the OOM killer. Below the limit both items are independent,
+    // and either may be approved alone.
     let relies_on_swap = ratio > MAX_OVERCOMMIT_WITHOUT_SWAP && settings.enable_swap;
     wanted.items.push(Intent {
         name: DENSITY_ITEM,

@@ -29,6 +29,7 @@ impl<'a> HyperConverged<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let kind = snapshot.kind(HYPER_CONVERGED);
         let version = kind.map_or(FLAT, |kind| &kind.version);
+        // The expected namespace first: a leftover object elsewhere must not win by its place in the order.
         let expected = snapshot.get(HYPER_CONVERGED, NAMESPACE, NAME);
         let object = expected.or_else(|| {
             let mut all = snapshot.list(HYPER_CONVERGED);

@@ -58,6 +58,7 @@ pub fn of_machine_config(target: &TargetRef, desired: &Value, snapshot: &Snapsho
     }
     let spec = desired.get("spec").and_then(Value::as_object);
     let only_config = spec.is_some_and(|spec| spec.keys().all(|field| field == "config"));
+    // No pool at all means that nothing is known about the nodes: the worst is assumed.
     if pools.is_empty() || !only_config {
         return Impact::High;
     }
@@ -111,12 +112,17 @@ fn of_ignition(live: &Value, wanted: &Value, snapshot: &Snapshot) -> Impact {
                 .data
                 .pointer("/status/nodeDisruptionPolicyStatus/clusterPolicies")
         });
+    // Older clusters have no policies. Their exceptions from rebooting are a few files (`filesPostConfigChangeActionNone`
+    // in pkg/daemon/update.go of the Machine Config Operator), which no profile writes.
     let Some(policies) = policies else {
         return Impact::High;
     };
     if without_files_and_units(live) != without_files_and_units(wanted) && !live.is_null() {
         return Impact::High;
     }
+    // As `calculatePostConfigChangeNodeDisruptionActionFromMCDiffs` in pkg/daemon/update.go of the Machine Config
+    // Operator decides: one file or unit without a policy reboots the node. SSH keys have a policy too; no profile sets
+    // them.
     let files = changed(live, wanted, "/storage/files", "path");
     let units = changed(live, wanted, "/systemd/units", "name");
     let actions = files
@@ -168,6 +174,7 @@ fn file_policy<'a>(policies: &'a Value, path: &str) -> Option<&'a Value> {
         let matches = of == path || below.is_some_and(|below| below.starts_with('/'));
         matches.then(|| (of.len(), policy.get("actions")))
     });
+    // The longest match, as in `FindClosestFilePolicyPathMatch` (pkg/controller/common/helpers.go).
     matching.max_by_key(|(length, _)| *length)?.1
 }
 

@@ -23,6 +23,8 @@ use crate::snapshot::{Snapshot, whole};
 const OPTIONS_MEMBER: &str = "loadAware";
 const PSI_ITEM: &str = "enable-psi-metrics";
 const DESCHEDULER_ITEM: &str = "enable-load-aware-descheduling";
+// The name sorts late on purpose: the Machine Config Operator concatenates kernel arguments by name
+// (`MergeMachineConfigs` in pkg/controller/common/helpers.go), and the kernel uses the last one.
 const PSI_CONFIG: &str = "99-worker-psi-karg";
 
 /// Usable descheduler profiles, best first. The last one has no support for VMs.
@@ -32,6 +34,9 @@ const PROFILES: [&str; 3] = [
     "LongLifecycle",
 ];
 /// Descheduler profiles that are compatible with ours, and are kept.
+///
+/// The CRD excludes most others beside ours by CEL rules (pkg/apis/descheduler/v1/types_descheduler.go of the
+/// descheduler operator). As in the prototype, all others are dropped, which the diff of the plan shows.
 const COMPATIBLE_PROFILES: [&str; 2] = ["AffinityAndTaints", "SoftTopologyAndDuplicates"];
 
 const ABOUT: ProfileInfo = ProfileInfo {
@@ -85,6 +90,7 @@ impl Profile for LoadAwareRebalancing {
             version: "v1",
             remedy: "Please install the Descheduler Operator via OLM",
         }];
+        // The prototype always requires MachineConfigs, which excludes clusters without the Machine Config Operator.
         if psi.unwrap_or(true) {
             all.push(Prerequisite {
                 of: MACHINE_CONFIG,
@@ -240,6 +246,7 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         "deschedulingIntervalSeconds".into(),
         json!(settings.descheduling_interval_seconds),
     );
+    // Explicit: the CRD's default is Predictive, which only simulates evictions.
     spec.insert("mode".into(), json!(settings.mode));
     let live_spec = live.and_then(|live| live.data.get("spec"));
     spec.insert("profiles".into(), json!(profiles(live_spec, profile)));
@@ -280,6 +287,8 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         "evictionLimits",
     ];
     let managed = managed.iter().filter(|name| spec.contains_key(**name));
+    // On PSI, if it is requested: without it the operator rejects the profile ("can only be used when PSI metrics are
+    // enabled" in pkg/operator/target_config_reconciler.go) and scales the descheduler to zero.
     let depends_on = wanted.items.iter().map(|item| item.name).collect();
     wanted.items.push(Intent {
         name: DESCHEDULER_ITEM,
@@ -305,6 +314,7 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
 fn choose(installed: &Installed) -> &'static str {
     let known = installed.values("spec.profiles.[]").unwrap_or_default();
     let best = PROFILES.into_iter().find(|profile| known.contains(profile));
+    // The schema is not readable. Current operators offer this one, and an older one rejects it in the dry run.
     best.unwrap_or(PROFILES[0])
 }
 

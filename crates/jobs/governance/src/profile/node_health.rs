@@ -16,6 +16,8 @@ use crate::snapshot::{GroupKind, Snapshot};
 
 const OPTIONS_MEMBER: &str = "nodeHealth";
 const ITEM: &str = "configure-node-health-check";
+// The name that virt-platform-autopilot uses (assets/active/node-remediation/nhc-far.yaml): under another one, nodes
+// would be checked twice.
 const CHECK: &str = "far";
 
 const ABOUT: ProfileInfo = ProfileInfo {
@@ -117,6 +119,8 @@ impl Profile for NodeHealthRemediation {
             &settings.remediation_namespace,
             &settings.remediation_template,
         );
+        // A warning and no refusal: the template may be installed later, and the NodeHealthCheck is Disabled until
+        // then, which the health check reports.
         if snapshot.get(template_kind, namespace, name).is_none() {
             warnings.push(format!(
                 "{} {namespace}/{name} does not exist: nodes are not remediated until it does",
@@ -204,6 +208,8 @@ fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
         }
         "spec.unhealthyConditions" => {
             let value = edit.value()?;
+            // The list is adopted only if the option reproduces it exactly: other durations or conditions would be
+            // lost.
             let seconds = seconds_of(value).filter(|seconds| unhealthy(*seconds) == *value);
             let seconds = seconds.ok_or(
                 "the options have one duration in seconds for Ready=False, Ready=Unknown and SBRStorageUnhealthy=True",
@@ -234,6 +240,8 @@ fn unhealthy(seconds: i32) -> Value {
     json!([
         { "type": "Ready", "status": "False", "duration": duration },
         { "type": "Ready", "status": "Unknown", "duration": duration },
+        // Set by storage-based remediation; harmless where it is not installed, because nodes do not have the
+        // condition.
         { "type": "SBRStorageUnhealthy", "status": "True", "duration": duration },
     ])
 }

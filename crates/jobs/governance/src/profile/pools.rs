@@ -23,6 +23,9 @@ pub(super) struct Pool<'a> {
 }
 
 /// The merge order of MachineConfigs: those of `worker` first, each by name.
+///
+/// Custom pools override `worker`, although names alone would sort otherwise (`MergeMachineConfigs` in
+/// pkg/controller/common/helpers.go of the Machine Config Operator).
 type Order<'a> = (bool, &'a str);
 
 impl<'a> Pool<'a> {
@@ -99,6 +102,7 @@ fn last_psi<'a>(snapshot: &'a Snapshot, selector: &LabelSelector) -> Option<(Ord
 
 /// The kernel arguments of the configuration that all nodes of a pool have reached.
 fn arguments_in_force<'a>(snapshot: &'a Snapshot, pool: &Value) -> Option<Vec<&'a str>> {
+    // The status, not the spec: the pool writes it when all of its nodes have the configuration.
     let rendered = pool.pointer("/status/configuration/name")?.as_str()?;
     let rendered = snapshot.get(MACHINE_CONFIG, "", rendered)?;
     Some(kernel_arguments(&rendered.data).collect())

@@ -58,6 +58,8 @@ impl Installed {
     /// Whether a field can be set, and is not deprecated as ignored.
     pub fn heeds(&self, path: &str) -> bool {
         match self.field(path) {
+            // A schema has no field for it: controller-gen copies Go's comments into the description, and they are
+            // written in either case.
             Field::Declared(schema) => !schema.description.to_lowercase().contains("deprecated"),
             Field::Undeclared => true,
             Field::Unknown => false,

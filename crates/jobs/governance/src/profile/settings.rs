@@ -40,6 +40,8 @@ pub(super) fn complete<T: DeserializeOwned>(
     let refused = |why: String| Refusal::Options(format!("options.{member}: {why}"));
     let mut value = given.map_or_else(|| json!({}), |given| json!(given));
     if let Some(known) = MEMBERS.get(member) {
+        // Defaults before rules, as the API server does it: a rule sees the same values as at admission. Needed
+        // although the API server has done it: `options` as a whole may be absent, and then nothing is defaulted there.
         default(&mut value, known.schema.schema());
         let path = Path::new("options").child(member);
         let mut errors = known.schema.validate(&value, &path);

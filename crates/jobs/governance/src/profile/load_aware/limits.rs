@@ -18,6 +18,10 @@ pub(super) struct Limit {
 }
 
 /// Per cluster, and per node.
+///
+/// The fallbacks are what the descheduler operator itself uses for these profiles
+/// (`defaultKVParallelMigrationsPerCluster` and `defaultKVParallelOutboundMigrationsPerNode` in
+/// pkg/operator/target_config_reconciler.go).
 pub(super) const ALL: [Limit; 2] = [
     Limit {
         field: "total",
@@ -62,6 +66,8 @@ impl Limit {
 fn scaled(limit: i64) -> i32 {
     // The field is an `int32`.
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    // The formula of the prototype (`computeScaledEvictionLimit` in internal/profiles/loadaware/profile.go): changing
+    // it would change applied limits on an upgrade.
     if limit < 10 {
         return limit;
     }
