@@ -96,10 +96,14 @@ pub fn decide(facts: &ArchitectureInputs<'_>) -> Architectures {
         let is_control_plane = CONTROL_PLANE
             .iter()
             .any(|key| node::label(node, key).is_some());
+        // The value of the label does not matter, and a node can be both, as in HCO
+        // (pkg/internal/nodeinfo/architectures.go).
         if is_control_plane && list::is_known(&name) {
             *found.control_plane.entry(name.clone()).or_default() += 1;
         }
         let is_workload = match &affinity {
+            // With a placement the worker label is not needed: compact clusters place VMs on
+            // control plane nodes.
             None => node::label(node, WORKER).is_some(),
             Some(affinity) => affinity.matches(&selectable(node)).unwrap_or_else(|error| {
                 found
@@ -108,6 +112,7 @@ pub fn decide(facts: &ArchitectureInputs<'_>) -> Architectures {
                 false
             }),
         };
+        // HCO does not check the operating system: a Windows worker would add its architecture.
         if !is_workload || !is_linux(node) {
             continue;
         }

@@ -145,6 +145,8 @@ pub fn decide(facts: &HcoInputs<'_>) -> Decision {
         .filter_map(|image| image.deployed.clone())
         .collect();
     let mut rest = facts.images.status.rest.clone();
+    // The list is replaced as a whole by a status write, so the conditions of HCO's own operator
+    // are carried along.
     rest.insert(
         "conditions".to_owned(),
         with_accepted_condition(facts, switch, &problems),
@@ -202,9 +204,12 @@ fn node_info(architectures: &Architectures) -> NodeInfo {
 /// once and kept in the status, as in HCO.
 fn schedule(facts: &HcoInputs<'_>) -> String {
     let known = facts.images.status.data_import_schedule.as_deref();
+    // A value that cannot be parsed would stop all polls; it is replaced.
     if let Some(known) = known.filter(|text| Schedule::parse(text).is_ok()) {
         return known.to_owned();
     }
+    // The form of HCO (controllers/hyperconverged/dataimportschedule.go), by the seed of the
+    // cluster instead of a random number: after a loss of the status, the result is the same.
     let minute = facts.seed % 60;
     let hour = (facts.seed / 60) % 12;
     format!("{minute} {hour}/12 * * *")
@@ -221,6 +226,8 @@ fn project(
         control_plane_architectures: facts.architectures.control_plane.keys().cloned().collect(),
         ..Cluster::default()
     };
+    // Written whether the switch is on or off, as HCO does it; absent while no node has reported
+    // its architecture, because SSP rejects empty lists in multi-architecture mode.
     let cluster = (cluster != Cluster::default()).then_some(cluster);
     let namespace = &facts.images.common_templates_namespace;
     if let Some(ssp) = facts.ssp {

@@ -348,6 +348,7 @@ fn fill_source(
         claim.and_then(|it| it.capacity.clone())
     };
     let known = found.history.first().filter(|entry| entry.name == *name);
+    // The volume itself first: the history is an annotation that may be edited or lost.
     let digest = meta.and_then(|it| annotation(it, names::DIGEST));
     let digest = digest.or_else(|| known.map(|entry| entry.digest.as_str()));
     found.digest = digest.map(str::to_owned);
@@ -359,6 +360,7 @@ fn fill_source(
 
 /// The size of a PVC restored from a snapshot.
 fn restored(snapshot: &VolumeSnapshot) -> Option<String> {
+    // The capacity of the PVC: not every driver reports a `restoreSize`.
     let advised = annotation(&snapshot.metadata, annotations::ADVISED_RESTORE_SIZE);
     let status = snapshot.status.as_ref();
     let size = status.and_then(|it| it.rest.get("restoreSize")?.as_str());
@@ -388,6 +390,8 @@ fn fill_imports(
         .unwrap_or_default();
     found.last_poll =
         annotation(meta, annotations::LAST_CRON_TIME).and_then(|text| parse_time(text).ok());
+    // Without the jitter, whose seed is known to the operator only: the time is shown as a lower
+    // bound.
     let scheduled = poll::when(
         &cron.spec.schedule,
         found.last_poll,
@@ -418,6 +422,7 @@ fn fill_imports(
             found.progress = progress.filter(|it| it.ends_with('%'));
             let own = RetryState::read(&import.metadata);
             found.import_failed = own.is_some();
+            // A failing poll before a failing import: nothing newer is known while it fails.
             trouble = trouble.or(own);
         }
     }

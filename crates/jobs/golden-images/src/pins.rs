@@ -129,6 +129,8 @@ pub fn version(variant: &Variant, wanted: RequestedVersion<'_>) -> Result<String
     let is_there = variant.kept.contains(&found)
         || [&variant.digest, &variant.newest].contains(&&Some(found.clone()));
     let url = variant.url.as_deref().unwrap_or_default();
+    // Registries serve old digests, web servers do not. Refused here, because the import would
+    // fetch the current file under the name of the old one.
     if !is_there && (url.starts_with("https://") || url.starts_with("http://")) {
         return Err(PinError::Gone {
             data_source,

@@ -52,6 +52,7 @@ pub struct Backoff {
 impl Backoff {
     /// The delay after this many failures in a row.
     pub fn after(&self, failures: u32) -> SignedDuration {
+        // 2^30 is the largest power that fits the factor; the longest delay is reached long before.
         let doublings = failures.saturating_sub(1).min(30);
         let factor = 1_i32.checked_shl(doublings).unwrap_or(i32::MAX);
         let wait = self.first.checked_mul(factor).unwrap_or(self.most);

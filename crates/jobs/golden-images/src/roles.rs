@@ -106,6 +106,8 @@ fn common() -> Vec<PolicyRule> {
         read_crds(),
         write_events(),
         rule("", &["nodes"], &READ),
+        // One ConfigMap by name: reading all of a cluster would include credentials that users keep
+        // in them.
         only(TEMPLATES, rule("", &["configmaps"], &READ)),
         rule(HCO, &["hyperconvergeds"], &READ),
         rule(GROUP, &[PLURAL], &READ),

@@ -291,6 +291,8 @@ fn cluster<'a>(ssp: &'a SSP, problems: &mut Vec<Problem>) -> Cluster<'a> {
     let Some(cluster) = &ssp.spec.cluster else {
         return read;
     };
+    // Upstream's webhook rejects the whole SSP (`ToArch` in internal/architecture/architecture.go):
+    // one node of another architecture stops every change of the images.
     let mut unknown = BTreeSet::new();
     let mut known = |name: &'a String| {
         let known = list::is_known(name);
@@ -325,6 +327,7 @@ pub fn decide(facts: &SspInputs<'_>) -> Decision {
         clean_up(&context, &mut decision);
         return decision;
     }
+    // After the deletion: as in upstream, a paused SSP is still cleaned up.
     if annotation(&facts.ssp.metadata, PAUSED) == Some("true") {
         decision.paused = true;
         return decision;
@@ -332,6 +335,8 @@ pub fn decide(facts: &SspInputs<'_>) -> Decision {
     let context = SspContext::new(facts, &mut decision.problems);
     let images = image::expand(&context, &mut decision.problems);
     let desired = data_sources::wanted(&context, &images);
+    // DataSources first: one that stays has to lose the label of its DataImportCron before that is
+    // deleted, or CDI deletes both (retentionPolicy None).
     data_sources::apply(&context, &desired, &mut decision);
     let gone = crons::apply(&context, &images, &desired, &mut decision);
     data_sources::sweep(&context, &desired, &gone, &mut decision);
@@ -363,6 +368,7 @@ fn clean_up(context: &SspContext<'_>, decision: &mut Decision) {
             });
         }
     }
+    // A DataImportCron creates its DataSource again when it is missing, so the DataSources wait.
     if crons {
         return;
     }

@@ -143,6 +143,9 @@ pub fn decide(facts: &VmInputs<'_>) -> Decision {
         decision.why = Why::Named;
         Some(own.to_owned())
     } else {
+        // KubeVirt's rule (`setDefaultArchitectureFromDataSource` in pkg/defaults/defaults.go),
+        // which covers cloned DataSources only; PVCs and DataVolumes that a VM uses directly count
+        // here as well.
         let first = disks.first();
         match first {
             Some(disk) if disk.kind == "DataSource" => {
@@ -168,6 +171,8 @@ pub fn decide(facts: &VmInputs<'_>) -> Decision {
             of: disk.of,
         });
     }
+    // An empty set usually means that nodes are not listed yet: a warning for every VM would be
+    // noise.
     if !facts.nodes.is_empty() && !facts.nodes.contains(machine.as_str()) {
         decision.warnings.push(Warning::NoNode(machine));
     }

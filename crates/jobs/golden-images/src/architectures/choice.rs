@@ -202,6 +202,8 @@ fn pick<'a>(among: &BTreeSet<&'a str>, candidates: &Candidates<'_>) -> (Option<&
         let why = only.map_or(Why::NoCandidate, |_| Why::OnlyOne);
         return (only, why);
     }
+    // The control plane before the majority, as HCO decides: adding workers must not change what a
+    // name without suffix boots.
     if let Some(name) = candidates.control_plane.iter().find_map(|name| find(name)) {
         return (Some(name), Why::ControlPlane);
     }

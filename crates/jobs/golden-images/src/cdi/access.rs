@@ -44,6 +44,8 @@ pub fn permissions(of: &Source) -> Vec<Vec<ResourceAttributes>> {
         pods.push(create("", "persistentvolumeclaims", None));
     }
     vec![
+        // In this order the explicit permission decides with one review, the usual case. The rules
+        // are in authorize_utils.go of CDI's API module.
         vec![create(api::cdi::GROUP, "datavolumes", Some("source"))],
         pods,
     ]

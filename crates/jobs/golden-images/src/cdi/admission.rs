@@ -84,6 +84,8 @@ pub enum Refusal {
 
 /// All errors of a DataImportCron that is created, or updated from `old`.
 pub fn review(old: Option<&DataImportCron>, new: &DataImportCron) -> Vec<Refusal> {
+    // A stored object is not validated again: a rule that is added later must not block its
+    // finalizers or labels.
     if let Some(old) = old {
         return if old.spec == new.spec {
             Vec::new()

@@ -42,6 +42,7 @@ pub fn claim(
     from: Option<(&Source, Option<&str>)>,
 ) -> Result<Value, Failure> {
     let spec = &volume.spec;
+    // As in CDI, `spec.pvc` is taken as it is; only `spec.storage` is completed and enlarged.
     let profiled = spec.pvc.is_none();
     let Some(requested) = spec.pvc.as_ref().or(spec.storage.as_ref()) else {
         return Err(invalid_storage("spec.storage or spec.pvc is required"));
@@ -195,6 +196,8 @@ fn instructions(volume: &DataVolume) -> BTreeMap<String, String> {
 pub fn room(claim: &PersistentVolumeClaim, overhead: Overhead) -> Option<u64> {
     let spec = claim.spec.as_ref()?;
     let requests = spec.resources.as_ref()?.requests.as_ref()?;
+    // The request and not the capacity, which provisioners round up: the disk has to fit into any
+    // other PVC of this request as well.
     let size = bytes(&requests.get("storage")?.0)?;
     Some(match spec.volume_mode.as_deref() {
         Some("Block") => size,
@@ -211,5 +214,6 @@ pub fn is_of(claim: &PersistentVolumeClaim, volume: &DataVolume) -> bool {
 
 /// Whether the PVC is to be bound although no pod uses it.
 pub fn binds_immediately(volume: &DataVolume) -> bool {
+    // Presence counts, whatever the value, as in CDI (pkg/controller/common/util.go).
     annotation(&volume.metadata, api::cdi::annotations::IMMEDIATE_BIND).is_some()
 }

@@ -101,6 +101,8 @@ pub struct Decision {
 /// The DataSource that a DataVolume names.
 pub fn source_of(volume: &DataVolume) -> Option<Named> {
     let reference = volume.spec.source_ref.as_ref()?;
+    // KubeVirt compares this field without case (`setDefaultArchitectureFromDataSource` in
+    // pkg/defaults/defaults.go).
     if !reference.kind.eq_ignore_ascii_case("DataSource") {
         return None;
     }
@@ -216,6 +218,7 @@ pub fn hand_over(claim: &ObjectMeta) -> Value {
     json!({ "spec": { "claimRef": {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": claim.namespace, "name": claim.name, "uid": claim.uid,
+        // Those of the interim PVC would stay in a merge patch.
         "resourceVersion": null, "fieldPath": null,
     } } })
 }
@@ -252,6 +255,8 @@ pub fn decide(facts: &CloneInputs<'_>) -> Decision {
         }
         (Claim::Missing, Ok(original), Some(transfer)) => {
             match (&transfer.volume, &transfer.denied) {
+                // Before the permission: it was checked when the clone began. Revoked since, it
+                // must not strand a volume that exists.
                 (Some(of), _) => {
                     step = Some(CloneStep::Take(of.clone()));
                     (TRANSFER_PHASE, String::new())

@@ -181,6 +181,9 @@ pub fn decide(facts: &CronInputs<'_>) -> Decision {
         let finished = collect::clean_up(&mut draft);
         return draft.finish(NextPoll::Never, finished, None);
     }
+    // As `shouldReconcileCron` in CDI (pkg/controller/dataimportcron-controller.go): two that
+    // manage one DataSource would switch it back and forth. Unlike there, the condition states it,
+    // not only an event.
     if let Some(rival) = facts.rival {
         let source = &cron.spec.managed_data_source;
         let message = format!("DataSource {source} is already managed by DataImportCron {rival}");
@@ -196,6 +199,7 @@ pub fn decide(facts: &CronInputs<'_>) -> Decision {
         return draft.finish(NextPoll::Never, false, None);
     }
     draft.record_poll();
+    // After the answer is recorded, else the poll that was just made would be due again.
     let mut poll = draft.next_poll();
     let desired = draft.desired();
     import::advance(&mut draft, desired.as_deref());
@@ -275,6 +279,9 @@ impl<'a> Draft<'a> {
         let Some(polled) = self.facts.polled else {
             return;
         };
+        // The answer stays an input of every reconcile until the next poll. Annotations have whole
+        // seconds, and an answer that is compared with more precision would be recorded again each
+        // time, its failure counted again.
         let at = whole(polled.at);
         if self.last_poll().is_some_and(|last| last >= at) {
             return;
@@ -285,6 +292,8 @@ impl<'a> Draft<'a> {
         let trouble = match &polled.answer {
             Ok(found) => {
                 wanted.insert(annotations::DESIRED_DIGEST, Some(found.digest.clone()));
+                // CDI uses the index digest as the version, so that a change of one architecture
+                // imports all of them again. Here it is information only.
                 wanted.insert(names::INDEX_DIGEST, found.index.clone());
                 wanted.insert(names::CONTENT, found.content.clone());
                 let listed: Vec<String> = found.architectures.iter().cloned().collect();
@@ -374,6 +383,7 @@ impl<'a> Draft<'a> {
         let base = base.unwrap_or(&cron.spec.managed_data_source);
         let architecture = label(&cron.metadata, labels::ARCHITECTURE).unwrap_or_default();
         let policy = self.facts.policy;
+        // Before the annotation, which pollers of CDI may overwrite at any time.
         if let Some(pin) = policy.pin_for(self.namespace, base, architecture) {
             return Some(pin.to_owned());
         }
@@ -471,6 +481,8 @@ impl<'a> Draft<'a> {
 const ALREADY_MANAGED: &str = "ErrDataSourceAlreadyManaged";
 
 /// Delay before a denied permission is checked again.
+///
+/// Watching all RBAC objects for this one case would cost more than a SubjectAccessReview a minute.
 const PERMISSION_RECHECK_DELAY: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
 /// CDI's annotation for the pull reference of an image stream.
@@ -482,6 +494,7 @@ pub(super) fn is_inherited_label(name: &str) -> bool {
     let Some((domain, rest)) = name.split_once('/') else {
         return false;
     };
+    // `validLabelsMatch` in CDI's pkg/controller/common/util.go, without a regular expression.
     let word = |text: &str, more: &str| {
         !text.is_empty()
             && text

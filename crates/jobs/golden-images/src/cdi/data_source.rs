@@ -158,6 +158,8 @@ fn resolve<'a>(
     let Some(to) = &own.spec.source.data_source else {
         return Ok(&own.spec.source);
     };
+    // The order of the checks is CDI's (pkg/controller/datasource-controller.go); reasons differ
+    // with it.
     if !to.namespace.is_empty() && to.namespace != home.namespace {
         return Err(DataSourceVerdict::CrossNamespaceReference);
     }
@@ -188,9 +190,12 @@ fn inspect_source(
             let import = (facts.imports)(&name);
             let mut passed = Labels::new();
             passed.extend(import.map(|(own, _)| own.clone()).unwrap_or_default());
+            // Those of the PVC win: it outlives the DataVolume.
             passed.extend(claim.cloned().unwrap_or_default());
             let verdict = match (claim, import) {
                 (None, None) => DataSourceVerdict::NoClaim,
+                // A PVC without a DataVolume was filled by another tool, or outlived its
+                // DataVolume.
                 (_, Some((_, "Succeeded"))) | (Some(_), None) => DataSourceVerdict::Ready,
                 (_, Some((_, ""))) => DataSourceVerdict::Importing("Pending".to_owned()),
                 (_, Some((_, phase))) => DataSourceVerdict::Importing(phase.to_owned()),

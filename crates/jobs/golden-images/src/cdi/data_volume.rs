@@ -190,6 +190,8 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
                         ConditionUpdate::new(RUNNING, false, "Pending", "Importer is scheduled");
                     ImporterAction::Nothing
                 }
+                // Reported, but not a failed attempt: the scheduler retries by itself as soon as a
+                // node fits.
                 State::Unschedulable(message) => {
                     let failure = unschedulable(facts, message);
                     running = ConditionUpdate::new(
@@ -259,6 +261,7 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
         if !sniffed.is_empty() {
             wanted.insert(names::SNIFFED, Some(sniffed.join(",")));
         }
+        // `None` would remove the digest that the DataImportCron recorded.
         if found.content.is_none() {
             wanted.remove(names::CONTENT);
         }
@@ -291,6 +294,8 @@ fn start(
         );
         return ImporterAction::Nothing;
     }
+    // The condition keeps the last failure during the backoff, otherwise the reason would vanish
+    // between attempts.
     if let Some(trouble) = known {
         let status = facts.volume.status.as_ref();
         let previous = status.and_then(|it| conditions::get(&it.conditions, RUNNING));

@@ -126,6 +126,9 @@ impl Reason {
     pub fn of_message(message: &str) -> Self {
         let text = message.to_ascii_lowercase();
         let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        // The first match counts. Errors of the containers/image library and of CDI's importer
+        // (pkg/importer/transport.go) are wrapped, so precise texts come before those of the
+        // transport that the same message may contain.
         match () {
             () if contains_any(&[
                 "no image found in image index",
@@ -239,6 +242,7 @@ impl RetryState {
         Some(Self {
             failures,
             next,
+            // A reason of a later version, after a downgrade.
             reason: reason.unwrap_or(Reason::ImportFailed),
         })
     }

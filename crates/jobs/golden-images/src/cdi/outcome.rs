@@ -70,6 +70,8 @@ impl Outcome {
         if text.len() <= MAX_TERMINATION_MESSAGE {
             return text;
         }
+        // The labels first: without the digest and the architectures, a correct disk could not be
+        // published.
         let short = Self {
             labels: BTreeMap::new(),
             ..self.clone()
@@ -93,6 +95,7 @@ impl Outcome {
                 let reason = reason.unwrap_or_else(|| Reason::of_message(&message));
                 State::Failed(Failure::new(reason, message))
             }
+            // CDI's importer writes plain text; an exit without an error is a success all the same.
             None if code == 0 => State::Succeeded(Report::default()),
             None if text.trim().is_empty() => {
                 State::Failed(Failure::new(Reason::ImportFailed, exit_message(code)))
@@ -118,6 +121,8 @@ pub fn labels_of<'a>(environment: impl IntoIterator<Item = &'a str>) -> BTreeMap
         let Some((domain, rest)) = name.split_once(DOMAIN) else {
             continue;
         };
+        // The environment of an image is arbitrary, and one invalid label would make the API server
+        // reject the whole patch.
         let is_value = value.len() <= machinery::names::LABEL_MAX
             && value
                 .chars()

@@ -51,6 +51,8 @@ const CONTAINER: &str = "importer";
 /// The name of the image volume.
 const IMAGE: &str = "image";
 /// The owner of disks: the user qemu in KubeVirt's images.
+///
+/// `QemuSubGid` in CDI's pkg/common/common.go.
 const USER: i64 = 107;
 
 /// Environment variables of the importer pod. Most names are CDI's.
@@ -139,10 +141,14 @@ pub fn pod(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
         "args": ["importer", "--to", if is_block { DEVICE } else { DISK }],
         "env": environment(making, origin),
         "ports": [{ "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" }],
+        // CDI's defaults (pkg/controller/config-controller.go), so that quotas that were made for
+        // its importer fit.
         "resources": {
             "requests": { "cpu": "100m", "memory": "60M" },
             "limits": { "cpu": "750m", "memory": "600M" },
         },
+        // If the process is killed before it writes its outcome, the end of the log becomes the
+        // message.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": restricted(),
     });
@@ -221,6 +227,7 @@ pub(super) fn spec(architecture: Option<&str>, secret: Option<&str>) -> Value {
     json!({
         "restartPolicy": "Never",
         "enableServiceLinks": false,
+        // The importer parses content that it cannot trust, and calls no API.
         "automountServiceAccountToken": false,
         "imagePullSecrets": secrets.collect::<Vec<_>>(),
         "securityContext": {
@@ -281,6 +288,8 @@ fn environment(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
         for (name, key) in [
             (environment::ACCESS_KEY_ID, "accessKeyId"),
             (environment::SECRET_KEY, "secretKey"),
+            // CDI accepts the first two keys only; pull secrets of the cluster have this one. All
+            // are optional, because a missing key would stop the pod.
             (environment::DOCKER_CONFIG, ".dockerconfigjson"),
         ] {
             all.push(json!({ "name": name, "valueFrom": { "secretKeyRef": {

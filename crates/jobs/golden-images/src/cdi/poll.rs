@@ -223,6 +223,8 @@ impl Image {
     pub fn pick(&self, architecture: Option<&str>) -> Result<PolledVersion, Failure> {
         let architectures: BTreeSet<String> = self.platforms.keys().cloned().collect();
         let listed = || architectures.iter().cloned().collect::<Vec<_>>().join(", ");
+        // Without an architecture the index itself is the version, as in CDI: the importer chooses
+        // the manifest.
         let Some(wanted) = architecture.filter(|name| !name.is_empty()) else {
             let only = self.platforms.values().next().filter(|_| !self.is_index);
             return Ok(PolledVersion {
@@ -292,6 +294,8 @@ pub fn when(
     now: Timestamp,
     delay: SignedDuration,
 ) -> NextPoll {
+    // The webhook rejects invalid schedules; an older object must not be polled in a loop because
+    // of one.
     let Ok(schedule) = Schedule::parse(schedule) else {
         return NextPoll::Never;
     };
@@ -303,6 +307,7 @@ pub fn when(
         .zone()
         .and_then(|name| TimeZoneDatabase::bundled().get(name).ok())
         .unwrap_or(TimeZone::UTC);
+    // The delay is added to the schedule, not to the last poll: from poll to poll it would add up.
     let slot = last.checked_sub(delay).unwrap_or(last);
     let next = schedule.next(slot, &zone);
     match next.and_then(|next| next.checked_add(delay).ok()) {
@@ -320,6 +325,7 @@ pub fn delay(question: &str, seed: u64, most: SignedDuration) -> SignedDuration 
     if most == 0 {
         return SignedDuration::ZERO;
     }
+    // The multiplier of SplitMix64 spreads seeds that differ in a few bits.
     let hash = fnv1a_64(question.as_bytes()) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seconds = i64::try_from(hash % most).unwrap_or_default();
     SignedDuration::from_secs(seconds)

@@ -76,7 +76,10 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
     spec["containers"] = json!([{
         "name": CONTAINER,
         "image": image,
+        // With a cached image the tag would never be resolved again.
         "imagePullPolicy": "Always",
+        // A container disk has no program to run. Any command does: the digest is known when the
+        // image is pulled.
         "command": [PROGRAM, "version"],
         "volumeMounts": shared,
         "securityContext": restricted(),
@@ -114,6 +117,7 @@ pub fn read(pod: &Pod) -> PollerState {
     let mut containers = containers.into_iter().flatten();
     let pulled = containers.find(|it| it.name == CONTAINER);
     let pulled = pulled.map(|it| it.image_id.as_str());
+    // Before the failures: a container that could not start has been pulled all the same.
     if let Some(pulled) = pulled.filter(|it| !it.is_empty()) {
         return PollerState::Answered(digest(pulled));
     }

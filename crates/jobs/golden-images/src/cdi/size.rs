@@ -42,6 +42,9 @@ impl Overhead {
 
 /// The size of a PVC for a disk of this size.
 pub fn required(overhead: Overhead, bytes: u64) -> u64 {
+    // `GetRequiredSpace` and `GetUsableSpace` in CDI's pkg/util/util.go, as integers instead of
+    // float64, so that `usable` undoes `required` for every size. The disk is aligned because
+    // qemu-img rounds up.
     let rounded = bytes.div_ceil(MIB).saturating_mul(MIB);
     let grown = u128::from(rounded) * u128::from(WHOLE + overhead.0);
     u64::try_from(grown.div_ceil(u128::from(WHOLE))).unwrap_or(u64::MAX)

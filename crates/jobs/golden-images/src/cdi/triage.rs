@@ -36,6 +36,8 @@ pub enum VolumeTask {
 pub fn triage(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> VolumeTask {
     let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
     let is_over = matches!(phase, Some("Succeeded" | "Failed"));
+    // A PVC of the same name may hold data of a user; importing into it would overwrite that. The
+    // reason is CDI's.
     if claim.is_some_and(|claim| !is_of(claim, volume)) && !is_over {
         let of = name_of(&volume.metadata);
         return VolumeTask::Unavailable {

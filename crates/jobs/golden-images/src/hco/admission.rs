@@ -135,6 +135,8 @@ fn switch(old: Option<&Images>, new: &Images, changes: &mut Changes) -> Result<(
             Err(Denial::Contradiction)
         };
     };
+    // The table of pkg/webhooks/mutator/fg_to_fields.go in HCO: what the request changed is what
+    // its author means; if it changed both in different ways, nothing can be inferred.
     let gate_changed = self::gate(old).map(|gate| gate.on) != Some(gate.on);
     let field_changed = self::field(old) != Some(field);
     match (gate_changed, field_changed) {

@@ -74,6 +74,7 @@ fn one(
     let adopted = discovered
         .filter(|_| facts.policy.discovery == api::golden::Discovery::Adopt)
         .map(|names| names.iter().cloned().collect::<Vec<_>>().join(","));
+    // The annotation wins: discovery fills in only where a template has none.
     let Some(original) = written.clone().or(adopted) else {
         return Filtered {
             reported: reported(&template, status),
@@ -110,6 +111,8 @@ fn one(
         add_condition(&update);
     }
     status.original_supported_architectures = Some(original);
+    // Without a single architecture left, SSP would read the empty annotation as "any
+    // architecture".
     let deployed = (!present.is_empty()).then(|| template.clone());
     Filtered {
         deployed,

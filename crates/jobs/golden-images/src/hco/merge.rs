@@ -30,6 +30,8 @@ pub(super) fn merge(
     if facts.images.common_boot_images {
         for built_in in facts.built_in {
             let name = built_in.name().to_owned();
+            // HCO panics at its start for a duplicate. One built-in template less is the smaller
+            // harm.
             if name.is_empty() || merged.contains_key(&name) {
                 continue;
             }

@@ -29,6 +29,8 @@ pub struct Sample {
 
 pub(super) fn samples(facts: &HcoInputs<'_>, switch: Switch, images: &[Filtered]) -> Vec<Sample> {
     let mut samples = Vec::new();
+    // Absent and not 0 otherwise: the alert HCOMultiArchGoldenImagesDisabled fires for 0, and with
+    // one architecture there is nothing to enable.
     if facts.architectures.workload.len() > 1 && !images.is_empty() {
         samples.push(Sample {
             name: ENABLED,
@@ -44,6 +46,7 @@ pub(super) fn samples(facts: &HcoInputs<'_>, switch: Switch, images: &[Filtered]
         let cron = template.metadata.name.as_deref().unwrap_or_default();
         let spec = template.spec.as_ref();
         let source = spec.map_or("", |spec| spec.managed_data_source.as_str());
+        // Lower case as in upstream, so that existing dashboards and silences match.
         let values = [cron, source].map(str::to_lowercase);
         let labels: Vec<_> = LABELS.into_iter().zip(values).collect();
         if image.annotated {

@@ -70,6 +70,8 @@ impl Switch {
 
     /// Whether multi-architecture images are deployed.
     pub fn is_on(&self) -> bool {
+        // The enhancement proposal excludes single nodes, upstream's `IsMultiArchEnabled` does not:
+        // there, suffixed names would appear for an architecture that cannot change.
         self.requested && !self.single_node
     }
 }

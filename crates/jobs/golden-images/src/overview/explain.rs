@@ -191,6 +191,7 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
     let name = &image.name;
     let by = by_name(image, variant);
     let mut lines = Vec::new();
+    // Nothing else matters for an image that is about to be deleted.
     if let Some(at) = variant.leaves_at {
         lines.push(format!(
             "No node has {} any more. It is deleted at {}, unless such a node joins before.",

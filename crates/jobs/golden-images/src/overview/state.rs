@@ -25,6 +25,8 @@ impl State {
     /// The state by precedence.
     pub(crate) fn of(leaving: bool, ready: bool, failed: bool) -> Self {
         match () {
+            // Before Ready: the image works, but will be deleted, and that is what a user has to
+            // know.
             () if leaving => Self::Leaving,
             () if ready => Self::Ready,
             () if failed => Self::Failed,

@@ -75,6 +75,8 @@ fn check(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> Result<Vec<Stri
             return Err(Denial::NoName);
         }
         if let Some(spec) = &template.spec {
+            // Warnings only: CDI rejects the DataImportCron later, and one bad template must not
+            // block all others.
             let wrong = cdi::admission::spec_errors(spec).into_iter();
             warnings.extend(
                 wrong.map(|error| format!("DataImportCronTemplate {}: {error}", template.name())),

@@ -44,6 +44,7 @@ pub(super) fn apply(
             Some(live) if live.metadata.deletion_timestamp.is_some() => {
                 wait(decision, key, PostponedUntil::Gone);
             }
+            // A user may have created it under this name; taking it over could delete its imports.
             Some(live) if !context.owns(&live.metadata) => {
                 decision.problems.push(Problem::NotOurs(key.clone()));
             }
@@ -103,6 +104,8 @@ fn can_be_deleted(
     }
     let architecture = label(&live.metadata, labels::ARCHITECTURE);
     let left = architecture.is_some_and(|name| !context.cluster.workload.contains(name));
+    // With multi-architecture off, the remaining DataImportCrons are obsolete at once: no node can
+    // bring them back.
     if left && context.cluster.multi_arch {
         return !context.grace(Kind::DataImportCron, key, &live.metadata, decision);
     }

@@ -191,6 +191,7 @@ fn create(context: &SspContext<'_>, key: &Named, data_source: &DesiredDataSource
     let own = kept(own);
     let source = match &data_source.source {
         DesiredSource::Pointer { target, .. } => Source::of_data_source(&key.namespace, target),
+        // A placeholder, as upstream writes it. It is replaced by the first import.
         DesiredSource::Managed(_) => Source::of_pvc(&key.namespace, &key.name),
         DesiredSource::Fixed(source) => source.clone(),
     };
@@ -223,10 +224,13 @@ fn change(
 ) {
     let mut source = None;
     match &data_source.source {
+        // The controller of the DataImportCron writes it: two writers would revert each other.
         DesiredSource::Managed(_) => {}
         DesiredSource::Fixed(wanted) => source = Some(wanted.clone()),
         DesiredSource::Pointer { target: to, .. } => {
             let moves = target(live) != Some(to);
+            // VMs can be created from the name now; the new target may take long to import, or
+            // fail.
             if moves && context.is_ready(key) && !context.is_ready(&named(&key.namespace, to)) {
                 decision.waiting.push(PostponedWrite {
                     kind: Kind::DataSource,
@@ -338,6 +342,7 @@ pub(super) fn sweep(
         }
         going.insert(key.clone());
     }
+    // After the others: a pointer goes if its target does.
     for (key, live) in pointers {
         let to = target(live).unwrap_or_default();
         let to = named(&key.namespace, to);

@@ -111,6 +111,8 @@ pub(super) fn expand<'a>(context: &SspContext<'a>, problems: &mut Vec<Problem>) 
         .data_import_cron_templates
         .iter()
         .collect();
+    // If two templates manage one DataSource, the name decides, not the position in the list:
+    // upstream lets the last one win without a message, so that a reordered list exchanges images.
     templates.sort_by_key(|template| template.name());
     for template in templates {
         if template.name().is_empty() {
@@ -231,6 +233,8 @@ fn of_template<'a>(
     }
     let mut all = own.clone();
     all.extend(bundled.map(present).unwrap_or_default());
+    // The default has to be imported; architectures that only VM templates have are the last
+    // resort.
     let candidates = if own.is_empty() { &all } else { &own };
     image.default = default(context, &image, candidates);
     image.architectures = Some(all);
@@ -294,6 +298,8 @@ fn health(context: &SspContext<'_>, image: &Image<'_>, architecture: &str) -> He
     let failed = status.is_some_and(|status| {
         let known = conditions::get(&status.conditions, "UpToDate");
         let reason = known.and_then(|known| known.reason.as_deref());
+        // Only reasons that are in the image. A registry that is down must not move the default to
+        // another architecture, and with it what new VMs boot from.
         status.last_imported_pvc.is_none()
             && matches!(
                 reason,

@@ -72,6 +72,7 @@ pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
     ] {
         update.put(&mut conditions, now);
     }
+    // Fields of the upstream operator that are not maintained here stay, for a return to it.
     let mut rest = before.rest;
     rest.insert("phase".to_owned(), json!(phase));
     rest.insert("paused".to_owned(), json!(decision.paused));

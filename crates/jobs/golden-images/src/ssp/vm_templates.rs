@@ -124,6 +124,7 @@ pub(super) fn apply(context: &SspContext<'_>, decision: &mut Decision) {
         }
         let name = architecture(template);
         if architectures.contains(name) {
+            // Not deleted, as in upstream: VMs refer to the template that they were created from.
             deprecate(of, &meta, decision);
             continue;
         }

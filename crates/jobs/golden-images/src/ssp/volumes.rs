@@ -43,6 +43,8 @@ impl Volumes {
     pub(super) fn by_hand(&self, namespace: &str, name: &str) -> Option<Source> {
         [
             Source::of_pvc(namespace, name),
+            // Upstream only finds PVCs, although the enhancement proposal promises snapshots as
+            // well.
             Source::of_snapshot(namespace, name),
         ]
         .into_iter()

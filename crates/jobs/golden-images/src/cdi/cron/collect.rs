@@ -9,6 +9,8 @@ use super::Draft;
 use crate::action::{Kind, annotation, label};
 
 /// CDI's default for `importsToKeep`.
+///
+/// `defaultImportsToKeepPerCron` in pkg/controller/dataimportcron-controller.go.
 const DEFAULT_IMPORTS_TO_KEEP: usize = 3;
 
 /// Deletes surplus imports, least recently used first. The current import, the one that the
@@ -42,6 +44,8 @@ pub(super) fn collect_garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
             .or_default();
         *known = (*known).max(used);
     }
+    // Counted as kept, whatever its time of use: in CDI, `importsToKeep: 0` deletes the current
+    // import as well.
     versions.remove(current.data_volume_name.as_str());
     let source = facts.source.map(|source| &source.spec.source);
     let stands_for = source.and_then(|source| {
@@ -58,6 +62,8 @@ pub(super) fn collect_garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
         .into_iter()
         .skip(keep.saturating_sub(1))
         .map(|(_, name)| name)
+        // A DataSource without our label is not switched, and may still refer to an older import.
+        // Storage may fail a clone whose source is deleted under it.
         .filter(|name| !facts.busy.contains(*name) && stands_for != Some(*name))
         .map(str::to_owned)
         .collect();
@@ -82,6 +88,8 @@ pub(super) fn clean_up(draft: &mut Draft<'_>) -> bool {
     let facts = draft.facts;
     let name = draft.name;
     let is_owned = |meta: &ObjectMeta| {
+        // Both labels: imports that were detached for a replacement of the DataImportCron outlive
+        // it.
         label(meta, labels::DATA_IMPORT_CRON) == Some(name)
             && label(meta, labels::CLEANUP) == Some("true")
     };

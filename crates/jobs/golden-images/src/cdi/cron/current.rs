@@ -24,6 +24,7 @@ pub(super) enum ImportState {
 impl Draft<'_> {
     /// The state of the import with this name.
     pub(super) fn state(&self, name: &str) -> ImportState {
+        // The snapshot first: once it is ready, the PVC is deleted.
         if let Some(snapshot) = self.snapshot_of(name) {
             let status = snapshot.status.as_ref();
             let ready = status.and_then(|status| status.ready_to_use) == Some(true);
@@ -54,6 +55,7 @@ impl Draft<'_> {
         let failing = running.is_some_and(|running| {
             running.status == "False"
                 && match running.reason.as_deref() {
+                    // Reasons of CDI's own importer, where Medley runs beside it.
                     Some("Error" | "ImagePullFailed" | "Unschedulable" | "ChecksumError") => true,
                     Some(reason) => Reason::parse(reason).is_some(),
                     None => false,

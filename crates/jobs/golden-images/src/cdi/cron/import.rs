@@ -67,6 +67,9 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
                 }];
                 current = draft.status.current_imports.first().cloned();
             }
+            // CDI deletes it only for two reasons (`deleteErroneousDataVolume` in
+            // pkg/controller/dataimportcron-controller.go) and waits for ever on the others.
+            // Whatever fails here, the newer version may be the repair.
             ImportState::Failing(..) => {
                 let name = known.data_volume_name.clone();
                 draft.delete(Kind::DataVolume, &name, "a newer version exists");
@@ -91,6 +94,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
 
 /// Whether a version has the disk content that is imported already.
 fn is_unchanged(draft: &Draft<'_>, name: &str, desired: &str) -> bool {
+    // The content annotation is that of the polled digest; a pinned digest may have any content.
     if draft.facts.policy.unchanged != UnchangedContent::Skip
         || draft.annotation(annotations::DESIRED_DIGEST) != Some(desired)
     {
@@ -132,6 +136,8 @@ fn start_import(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
             digest: desired.to_owned(),
         })
     };
+    // Before permission and nodes are checked: an import that is there needs neither, for example
+    // after a rollback.
     if let Some(name) = find_import(draft, &name, desired) {
         let patch = use_time(draft.facts.now);
         if draft.snapshot_of(&name).is_some() {
@@ -145,6 +151,8 @@ fn start_import(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
         return begun(name);
     }
     let denied = || draft.facts.denied.cloned();
+    // A DataVolume that cannot succeed is not created: it would hold a PVC, and its failure would
+    // hide the reason on another object.
     let refused = no_node(draft).or_else(|| version_gone(draft, desired));
     if let Some(failure) = refused.or_else(denied).or_else(|| unpolled_stream(draft)) {
         if failure.reason == Reason::NotAuthorized {
@@ -177,6 +185,8 @@ fn find_import(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
         let own = label(meta, labels::DATA_IMPORT_CRON) == Some(draft.name);
         meta.deletion_timestamp.is_none()
             && (meta.name.as_deref() == Some(name)
+                // By digest as well: the DataImportCron may have been replaced by one with another
+                // managedDataSource, and then the name differs.
                 || (own && annotation(meta, names::DIGEST) == Some(digest)))
     });
     // The PVC of an unfinished DataVolume is not an import yet.
@@ -243,6 +253,7 @@ fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
     let meta = template.metadata.clone().unwrap_or_default();
     let mut notes = meta.annotations.unwrap_or_default();
     let mut note = |name: &str, value: &str| notes.insert(name.to_owned(), value.to_owned());
+    // A golden image has no consumer that WaitForFirstConsumer could wait for.
     note(annotations::IMMEDIATE_BIND, "true");
     note(annotations::LAST_USE_TIME, &format_time(draft.facts.now));
     note(names::DIGEST, digest);
@@ -265,6 +276,8 @@ fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
             // The reference is that of the newest version, which may differ from the desired one.
             registry.url = Some(at_digest(&format!("docker://{reference}"), digest));
         } else if let Some(url) = &registry.url {
+            // The tag may move between the poll and the pull, and the import would not be what its
+            // name and annotation state.
             registry.url = Some(at_digest(url, digest));
         }
     }
@@ -373,7 +386,11 @@ fn continue_import(draft: &mut Draft<'_>, current: &ImportStatus, state: &Import
         draft.set_condition("UpToDate", false, "ImportProgressing", message);
         return;
     }
+    // Before the DataSource: garbage collection and cleanup find imports by these labels. After a
+    // kill between the two writes, an import must not be in use and unknown.
     record_metadata(draft, current);
+    // Before the DataSource is switched, which is the last moment at which VMs are protected from
+    // the disk.
     if let Some(failure) = wrong_architecture(draft, name) {
         if draft.facts.policy.sniffing == Sniffing::Refuse {
             draft.fail(failure, None);
@@ -403,6 +420,7 @@ fn continue_import(draft: &mut Draft<'_>, current: &ImportStatus, state: &Import
         Some((failure, next)) => draft.fail(failure, next),
         None => draft.set_condition("UpToDate", true, "UpToDate", "Latest import is up to date"),
     }
+    // Last: a version is surplus only once the DataSource refers to its successor.
     collect::collect_garbage(draft, current);
 }
 
@@ -453,6 +471,8 @@ fn take_snapshot(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
             recorded_annotation(draft, name, names::SNIFFED).map(str::to_owned),
         ),
         (
+            // A snapshot has neither mode nor size of its source; CDI reads both from these
+            // annotations when a VM clones it (pkg/controller/common/util.go).
             annotations::SOURCE_VOLUME_MODE,
             claim.and_then(|claim| claim.mode.clone()),
         ),
@@ -483,6 +503,7 @@ fn take_snapshot(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
         },
         status: None,
     };
+    // It is not ready to use yet; the change of its status reconciles this object again.
     draft.create(Kind::Snapshot, json!(snapshot));
     false
 }
@@ -539,6 +560,7 @@ fn wrong_architecture(draft: &Draft<'_>, name: &str) -> Option<Failure> {
     let wanted = draft.architecture()?;
     let sniffed = ArchitectureList::parse(recorded_annotation(draft, name, names::SNIFFED)?);
     let mut all = sniffed.known.iter().chain(&sniffed.unknown);
+    // A disk without a recognisable boot loader is not a wrong one.
     if all.clone().next().is_none() || all.any(|it| it == wanted) {
         return None;
     }
