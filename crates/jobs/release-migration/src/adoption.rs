@@ -30,6 +30,7 @@ impl Adoption {
     pub fn of<'a>(operators: impl IntoIterator<Item = (&'a str, &'a ClusterOperator)>) -> Self {
         let mut adoption = Self::default();
         for (name, operator) in operators {
+            // Images of operands alone do not count: the operator that reports them may itself be the old one.
             let list = if operator.version(OPERATOR_IMAGE).is_some() {
                 &mut adoption.reporting
             } else {

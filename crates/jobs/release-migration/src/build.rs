@@ -158,6 +158,7 @@ pub fn build(
                         file: file.clone(),
                         source,
                     })?;
+            // After the replacement: only then is the result what clusters have to parse.
             Manifest::read(file, &text).map_err(|source| BuildError::Manifest {
                 operator: operator.name.clone(),
                 source,

@@ -38,6 +38,8 @@ impl OperatorWaits {
     pub fn note(&mut self, evaluation: &Evaluation, now: Timestamp) {
         for verdict in evaluation.operators.iter().filter(|it| it.reached) {
             if verdict.failure.is_some() {
+                // Kept while the operator changes from one failure to another: the wait is for the operator, not for
+                // the reason.
                 self.0.entry(verdict.name.clone()).or_insert(now);
             } else {
                 self.0.remove(&verdict.name);
@@ -104,7 +106,7 @@ pub struct ConditionInputs<'a> {
 /// Status, reason and message of a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ConditionState {
-    /// `True`, `False` or `UnknownRelease`.
+    /// `True`, `False` or `Unknown`.
     pub status: &'static str,
     /// CamelCase reason; often empty.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -194,6 +196,8 @@ pub fn claims(facts: &ConditionInputs<'_>) -> ProgressConditions {
         }),
         progressing: progressing(facts, release, wait_state.as_ref()),
         failing: match (&wait_state, facts.failure) {
+            // Before True and False: pkg/cvo/status.go reports Unknown, because the wait is longer than expected, but
+            // no operator has failed.
             (Some(wait_state), _) if wait_state.is_slow => ConditionState {
                 status: "Unknown",
                 reason: "SlowClusterOperator",
@@ -209,6 +213,8 @@ pub fn claims(facts: &ConditionInputs<'_>) -> ProgressConditions {
 }
 
 fn failing(failure: &Failure, arrived: bool) -> ConditionState {
+    // During an update, parts without an effect are not reported as failing. Once the release is complete, an operator
+    // that leaves its version is a failure as well.
     let reported = if arrived {
         Some(failure.clone())
     } else {
@@ -269,6 +275,7 @@ fn progressing(
             message: format!("Reconciling {release}: the cluster version is invalid"),
         };
     }
+    // Truncated as upstream does it, so that 100% never precedes completion.
     let percent = (facts.done * 100).checked_div(facts.total).unwrap_or(0);
     let done = (facts.done > 0).then(|| {
         format!(
@@ -301,6 +308,8 @@ fn wait_state(failure: &Failure, facts: &ConditionInputs<'_>) -> Option<WaitStat
             is_waiting: false,
             is_slow: false,
         }),
+        // `convertErrorToProgressingForUpdateEffectNone` in pkg/cvo/status.go, with its texts: alerts and scripts match
+        // them.
         Effect::None => {
             let slow = slow(failure.names(), waits, now);
             Some(WaitState {

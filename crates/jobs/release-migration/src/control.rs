@@ -110,6 +110,7 @@ pub fn decide(facts: &ReleaseInputs<'_>) -> Decision {
         notices: notices::notices(before, &status),
         tally: Tally::of(&judged, &status),
         version: keeps.then(|| cluster_version::status(facts, version, &judged)),
+        // No watch event arrives when a limit passes, and conditions change then.
         next: judged.waits.next_limit(now),
         status,
     }

@@ -103,6 +103,7 @@ fn image(undone: &MissingVersion, running: &[PodImage]) -> (Mismatch, String) {
         };
         return (Mismatch::NotReported, message);
     };
+    // Before parsing: a placeholder is a valid pull specification.
     if from.contains(PLACEHOLDER) {
         return (
             Mismatch::NotBuilt,
@@ -122,6 +123,7 @@ fn image(undone: &MissingVersion, running: &[PodImage]) -> (Mismatch, String) {
             "the manifest expects an image by tag, which is compared as a string; releases reference images by digest".to_owned(),
         );
     }
+    // Before the tag: a reference may have both, and then the digest decides what runs.
     if old.digest().is_some() && old.digest() == wanted {
         return (
             Mismatch::OtherPlace,

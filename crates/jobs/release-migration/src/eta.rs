@@ -16,6 +16,9 @@ use serde::Serialize;
 use crate::conditions::MACHINE_CONFIG;
 
 /// Assumed time per node until the first one is back: drain, update, reboot.
+///
+/// `oc adm upgrade status` shows +10m for draining and +5m for each of updating and rebooting a node; control plane
+/// nodes have few pods to drain.
 const ASSUMED_NODE_TIME: SignedDuration = SignedDuration::from_mins(10);
 
 /// Recorded durations of operators, by name.
@@ -63,6 +66,7 @@ impl UpdateDurations {
 
 fn median(mut all: Vec<SignedDuration>) -> Option<SignedDuration> {
     all.sort_unstable();
+    // The upper one of two: an estimate that is too long is the smaller error.
     all.get(all.len() / 2).copied()
 }
 
@@ -124,6 +128,8 @@ pub fn estimate(
             } else {
                 let usual = past.usual(&awaited.name).or_else(|| {
                     let is_usual = awaited.name != MACHINE_CONFIG;
+                    // Other operators roll out a Deployment; machine-config restarts nodes, so their durations do not
+                    // apply to it.
                     is_usual.then(|| past.of_others()).flatten()
                 })?;
                 // An operator that is late already is assumed to need some more time.

@@ -77,6 +77,7 @@ pub fn undone(expected: &ClusterOperator, actual: Option<&ClusterOperator>) -> V
             })
         })
         .collect();
+    // As the cluster-version operator sorts its messages: equal states have equal messages.
     undone.sort();
     undone.dedup();
     undone
@@ -93,6 +94,8 @@ pub fn check(
     number: usize,
     total: usize,
 ) -> Option<Failure> {
+    // The rules and their order are `checkOperatorHealth` in pkg/cvo/internal/operatorstatus.go of the cluster-version
+    // operator. The first problem is the reason of the ClusterVersion, so another order would report other reasons.
     let name = expected.name_any();
     let failure = |reason, effect| Some(Failure::of_operator(reason, &name, effect));
     if expected.versions().is_empty() {
@@ -105,11 +108,14 @@ pub fn check(
         let found = actual.condition(kind);
         found.is_some_and(|condition| condition.status == status)
     };
+    // A missing condition counts as bad, here and for Degraded below: an operator that has not reported yet is not
+    // healthy.
     if !holds("Available", "True") {
         return failure(Reason::NotAvailable, Effect::Fail);
     }
     let installing = phase == Phase::Initializing;
     if !holds("Degraded", "False") {
+        // Operators are degraded until their dependencies are installed, so an installation only reports it.
         let effect = if installing {
             Effect::Report
         } else {
@@ -117,6 +123,7 @@ pub fn check(
         };
         return failure(Reason::Degraded, effect);
     }
+    // Last: an operator that is unhealthy may never report its versions, and waiting for them would hide that.
     if !installing && !undone(expected, Some(actual)).is_empty() {
         return failure(Reason::Updating, Effect::None);
     }
@@ -196,6 +203,7 @@ impl Plan {
                 failure: failure.clone(),
             })
             .collect();
+        // An operator that is not reached still has its old versions. That is expected, and no failure.
         let blamed = verdicts.iter().filter(|verdict| verdict.reached);
         let failure = Failure::combine(blamed.filter_map(|it| it.failure.clone()).collect());
         Evaluation {
@@ -214,6 +222,7 @@ impl Plan {
         };
         let mut reached = BTreeSet::new();
         let mut done = 0;
+        // Upstream applies everything in parallel during an installation, and in random order afterwards.
         if phase != Phase::Updating {
             reached.extend(self.by_place.keys());
             let failing = self.by_place.keys().filter(|place| fails(place)).count();

@@ -36,6 +36,7 @@ pub struct PodImage {
 impl PodImage {
     /// Whether it is this image, in any repository.
     pub fn is(&self, image: &str) -> bool {
+        // A mirror changes the repository and not the digest. Without a digest only the whole name can be compared.
         self.image == image || (digest(image).is_some() && digest(image) == digest(&self.image))
     }
 }
@@ -95,6 +96,8 @@ impl ReleaseImages {
         Self {
             names: images().map(str::to_owned).collect(),
             digests: images().filter_map(digest).collect(),
+            // All images of an OpenShift release are in one repository, which also holds those of other releases: that
+            // is how a pod of the previous release is recognised without its payload.
             repositories: images().filter_map(repository).collect(),
         }
     }
@@ -141,6 +144,7 @@ pub fn evidence(operator: &str, running: &[PodImage], images: &ReleaseImages) ->
         operator: operator.to_owned(),
         arrival: match (related.as_slice(), stale.as_slice()) {
             ([], _) => Arrival::NothingRuns,
+            // Before readiness: a ready pod of the old release is no progress.
             (_, [_, ..]) => Arrival::Rolling,
             _ if !unready.is_empty() => Arrival::Starting,
             _ => Arrival::Arrived,
@@ -164,6 +168,7 @@ fn belongs(pod: &Pod, related: &[ObjectReference]) -> bool {
     related.iter().any(|it| match it.resource.as_str() {
         "namespaces" => it.group.is_empty() && it.name == namespace,
         resource if WORKLOADS.contains(&resource) => {
+            // `relatedObjects` may name a resource without a name, which means all of the namespace.
             it.namespace == namespace
                 && workload.as_ref().is_some_and(|(kind, name)| {
                     *kind == resource && (it.name.is_empty() || it.name == *name)
@@ -180,6 +185,7 @@ fn workload(pod: &Pod) -> Option<(&'static str, String)> {
     match owner.kind.as_str() {
         // The name of a ReplicaSet is that of its Deployment with a hash.
         "ReplicaSet" => {
+            // By name, because ReplicaSets are not an input: a large cluster has thousands.
             let (name, _) = owner.name.rsplit_once('-')?;
             Some(("deployments", name.to_owned()))
         }

@@ -66,6 +66,7 @@ pub fn explain(facts: &OperatorInputs<'_>) -> Explanation {
     ] {
         because.push(condition(actual, kind, facts.now));
         let is_good = actual.condition(kind).is_some_and(|it| it.status == good);
+        // Progressing never blocks a release.
         if !is_good && kind != "Progressing" {
             next.push(format!(
                 "it has to report {kind}={good} first: see its message, and the log of its operator"
@@ -105,6 +106,7 @@ pub fn explain(facts: &OperatorInputs<'_>) -> Explanation {
     let state = match (is_well, undone.is_empty(), arrival) {
         (false, ..) => format!("{name} holds the release up: it is not well"),
         (true, false, _) => format!("{name} is on its way"),
+        // Before the operator's own claim: pods are the better witness.
         (true, true, Some(Arrival::Rolling)) => {
             next.push(
                 "wait for its pods; the cluster-version operator does not, and may claim completion early".to_owned(),

@@ -163,6 +163,8 @@ impl Failure {
         }
         let reason = first.reason;
         let alike = failures.iter().all(|failure| failure.reason == reason);
+        // Upstream joins errors of one reason into a plural form (pkg/cvo/sync_worker.go); missing objects and pools
+        // have none.
         if alike && !reason.predicate(true).is_empty() {
             let effect = failures.iter().map(|it| it.effect).max();
             let mut names: Vec<String> = failures.iter().flat_map(|it| it.names.clone()).collect();
@@ -199,6 +201,7 @@ impl Failure {
         if self.reason != Reason::Multiple {
             return Some(self.clone());
         }
+        // An operator that is merely updating must not appear in a message about a failure.
         let failing = self.parts.iter().filter(|it| it.effect != Effect::None);
         Self::combine(failing.cloned().collect())
     }
@@ -215,6 +218,8 @@ impl Failure {
                     self.reason.predicate(false)
                 )
             }
+            // The odd texts below are upstream's (`SummaryForReason` in pkg/payload/task.go), which has no words for
+            // every reason.
             (_, 0) => format!("an unknown error has occurred: {}", self.word()),
             _ => format!("{name} has an unknown error: {}", self.word()),
         }

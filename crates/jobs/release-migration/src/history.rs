@@ -61,6 +61,7 @@ pub fn merge(
     };
     if !is_same {
         if let Some(newest) = history.first_mut()
+            // It stays Partial: it was replaced, not completed.
             && newest.completion_time.is_none()
         {
             newest.completion_time.clone_from(&now);
@@ -98,6 +99,8 @@ pub fn merge(
 /// Whether an entry is for a release.
 fn is_same(entry: &UpdateHistory, desired: &Release) -> bool {
     let agree = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
+    // By the whole pull specification, as `mergeEqualVersions` in pkg/cvo/status.go: the same version from another
+    // image is another entry, which is how a migration to multi-arch becomes visible.
     if desired.image == entry.image {
         return agree(&desired.version, &entry.version);
     }

@@ -123,6 +123,7 @@ pub fn lint(files: &Files) -> Vec<Finding> {
         Err(error) => {
             for problem in error.problems {
                 let text = problem.to_string();
+                // Errors name their file in the text only.
                 let file = files.keys().find(|file| text.contains(file.as_str()));
                 let file = file.map_or("", String::as_str);
                 found.push(Finding::new(Rule::Integrity, file, text));
@@ -157,6 +158,7 @@ fn left_over(file: &str, text: &str) -> Vec<Finding> {
                 continue;
             };
             let rest = line.get(at..).unwrap_or_default();
+            // Wider than what the builder accepts as an end: the finding should show why it did not match.
             let end = rest.find(|c: char| c.is_whitespace() || "\"'`,}])>".contains(c));
             let it = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
             found.entry(it.to_owned()).or_insert((what, number + 1));

@@ -65,6 +65,8 @@ pub fn migrate(
             version: desired.version,
         });
     }
+    // The guards of `oc adm upgrade` (`checkForUpgrade` in pkg/cli/admin/upgrade/upgrade.go). The last one is ours:
+    // without it the request is ignored without a message.
     if !anyway {
         if let Some(warning) = warning(version) {
             return Err(MigrateError::Warned(warning));
@@ -76,6 +78,8 @@ pub fn migrate(
     Ok(Migration::Ask(json!({ "spec": { "desiredUpdate": {
         "architecture": "Multi",
         "version": desired.version,
+        // Explicit, because this is a merge patch: an image of an earlier request would win over the architecture, and
+        // the API rejects both together.
         "image": "",
         "force": force,
     } } })))
@@ -91,6 +95,8 @@ fn warning(version: &ClusterVersion) -> Option<String> {
             format!("\n\n  Reason: {}\n  Message: {}\n\n", it.reason, it.message)
         }
     };
+    // Only the first, where `oc` lists all: an invalid object fails, and a failing one progresses, so the first is what
+    // has to be repaired.
     if let Some(invalid) = holds("Invalid") {
         return Some(format!(
             "the cluster version object is invalid, you must correct the invalid state first: {}",

@@ -102,6 +102,7 @@ pub fn mirror(files: &Files, to: &Destination) -> Result<MirroredRelease, Mirror
             source,
         };
         let reference: Reference = image.parse().map_err(unread)?;
+        // Also with both: the text replacement is exact, and manifests name images by digest alone.
         if reference.tag().is_some() || reference.digest().is_none() {
             let tag = tag.name.clone();
             return Err(MirrorError::NoDigest { tag });

@@ -146,6 +146,7 @@ impl Payload {
             },
         }
         let references = payload.images.metadata.name.clone().unwrap_or_default();
+        // Only if both were read: otherwise a missing file would be reported as a difference as well.
         if problems.is_empty() && references != payload.metadata.version {
             problems.push(Problem::Versions {
                 references,
@@ -180,6 +181,7 @@ impl Payload {
     #[must_use]
     pub fn for_cluster(&self, selection: &Selection) -> (Self, Option<String>) {
         let selected = self.selected(selection);
+        // A release of another vendor may have no cluster profiles; waiting for no operator would complete it at once.
         if selected.operators().is_empty() && !self.operators().is_empty() {
             let warning = format!(
                 "no operator of the release is for clusters of profile {}; all of them are waited for",

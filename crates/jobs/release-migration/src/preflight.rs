@@ -162,6 +162,7 @@ pub fn judge(
             };
             (platforms, fitness)
         }
+        // A single manifest is good enough if only its own architecture is required.
         ImageInspection::Single(platform) => {
             let platforms: Vec<Platform> = platform.into_iter().collect();
             let missing = lacks(&platforms);

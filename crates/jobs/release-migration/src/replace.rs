@@ -66,6 +66,7 @@ fn matches(
             }
         }
     }
+    // The longest first: `placeholder:cli` must not replace the beginning of `placeholder:cli-artifacts`.
     found.sort_unstable_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
     let mut last = 0;
     let mut kept = Vec::new();

@@ -43,7 +43,7 @@ pub struct Cluster<'a> {
     pub pools: &'a [MachineConfigPool],
     /// Nodes.
     pub nodes: &'a [&'a Node],
-    /// The release image of rendered MachineConfigs, by name.
+    /// The release version that rendered MachineConfigs are for, by name.
     pub configurations: &'a BTreeMap<String, String>,
     /// The expected versions of operators, if the release is known.
     pub plan: Option<&'a Plan>,
@@ -195,6 +195,7 @@ impl Report {
             operators.iter().all(|it| it.updated) && cluster.evidence.iter().all(has_arrived);
         let failing = claims("Failing").map_or("", |it| it.status.as_str());
         let assessment = match (completed, failing) {
+            // The claim of the ClusterVersion is not enough: before 4.18 it is made at once after a migration begins.
             (true, _) if arrived => Assessment::Completed,
             (true, _) => Assessment::Early,
             (false, "True") => Assessment::Stalled,

@@ -96,6 +96,7 @@ pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target
         .as_ref()
         .and_then(|it| it.available_updates.as_deref())
         .unwrap_or_default();
+    // On a cluster that is multi already the field has no effect, and the version alone decides.
     let wants_multi = request.architecture == "Multi" && *current != Architecture::Multi;
     if !wants_multi && request.version == desired.version {
         return Ok(Target::Stay);
@@ -108,6 +109,7 @@ pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target
     let mut found = available.iter().filter(|it| it.version == *wanted);
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(Target::Go(one.clone())),
+        // Duplicates of one image are not ambiguous.
         (Some(one), Some(other)) if one.image == other.image => Ok(Target::Go(one.clone())),
         (Some(_), Some(_)) => Err(InvalidUpdate::Ambiguous),
         (None, _) if wants_multi => Ok(Target::Unknown(UnknownRelease::NoMultiRelease {

@@ -93,6 +93,7 @@ impl Proof {
 /// Searches for a node that proves it.
 pub fn verify(facts: &VerifyInputs<'_>) -> Proof {
     let came = |node: &Node| node.creation_timestamp().map(|it| it.0);
+    // A node that joined before may run images of its architecture from its cache, and proves nothing.
     let is_new = |node: &&Node| came(node).is_some_and(|came| came >= facts.completed);
     let before: BTreeSet<String> = facts
         .nodes

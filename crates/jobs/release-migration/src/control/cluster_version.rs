@@ -19,7 +19,9 @@ pub(super) fn status(
     version: &ClusterVersion,
     judged: &ClusterEvaluation<'_>,
 ) -> ClusterVersionStatus {
+    // Based on the live status: fields that this version does not know, such as conditional updates, are kept.
     let mut status = version.status.clone().unwrap_or_default();
+    // A release that could not be loaded must not erase the one that runs.
     if !judged.release.image.is_empty() {
         status.desired = judged.release.clone();
     }

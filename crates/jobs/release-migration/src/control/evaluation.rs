@@ -56,6 +56,8 @@ pub(super) fn judge<'a>(
         .map(|it| it.desired.clone())
         .unwrap_or_default();
     let requested = facts.aim.wanted.clone().unwrap_or_default();
+    // A payload under the requested image may be of another version: a tag that moved, or a mirror mistake. The text is
+    // that of the cluster-version operator.
     let accepted = facts.wanted.map_err(Clone::clone).and_then(|loaded| {
         let found = &loaded.payload.metadata.version;
         if requested.version.is_empty() || requested.version == *found {
@@ -101,6 +103,7 @@ pub(super) fn judge<'a>(
         trouble,
     };
     let known = before.target.as_ref();
+    // The former status counts only for the same release: waits and times of another one would expire at once.
     let known = known.filter(|it| it.image == judged.release.image);
     if keeps {
         let doing = Progress::default();
@@ -115,6 +118,7 @@ pub(super) fn judge<'a>(
                 let since = it.waiting_since.as_ref()?;
                 Some((it.name.as_str(), since.0))
             });
+            // From the status, so that a restart of the operator does not restart the limits of 30, 40 and 90 minutes.
             judged.waits = OperatorWaits::restored(waited);
         }
         evaluate(&mut judged, facts, loaded, known, keeps);
@@ -169,6 +173,8 @@ fn evaluate(
     keeps: bool,
 ) {
     let image = &judged.release.image;
+    // Where Medley only observes, the history is not its own: the cluster-version operator may have completed the entry
+    // too early, and the phase would hide what is still missing.
     let mut at = if keeps {
         phase(&judged.history, image)
     } else if judged.completed.is_some() {
@@ -189,6 +195,9 @@ fn evaluate(
     judged.failure.clone_from(&evaluation.failure);
     if judged.failure.is_none()
         && at != Phase::Reconciling
+        // After all operators: the target of a pool is the new one only then (`pools::states`). Upstream waits for the
+        // control plane pools alone, which have the label required-for-upgrade in manifests of the Machine Config
+        // Operator.
         && facts.policy.spec.worker_pools == Gate::Require
     {
         let late = judged.pools.iter().filter(|it| !it.done);

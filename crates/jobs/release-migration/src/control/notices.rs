@@ -34,6 +34,7 @@ pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -
             message: message.to_owned(),
         });
     };
+    // On an installation of Medley, releases that were complete long ago are no events.
     let first = before.conditions.is_empty();
     let image = |status: &ReleasePolicyStatus| status.target.as_ref().map(|it| it.image.clone());
     let same = image(before) == image(now);

@@ -21,6 +21,8 @@ pub fn owners(version: &ClusterVersion, own: &str) -> Owners {
     let mut owners = Owners::default();
     for entry in version.metadata.managed_fields.iter().flatten() {
         let manager = entry.manager.as_deref().unwrap_or_default();
+        // By ownership and not by a Deployment: the cluster-version operator may run outside of the cluster, as in
+        // HyperShift.
         let status = entry.fields_v1.as_ref().and_then(|it| it.0.get("f:status"));
         let Some(status) = status.filter(|_| manager != own) else {
             continue;

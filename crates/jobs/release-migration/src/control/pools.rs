@@ -22,8 +22,10 @@ fn state(pool: &MachineConfigPool) -> PoolState {
     };
     let has = status.configuration.as_ref().map(|it| it.name.as_str());
     let machines = status.machine_count;
+    // A compact cluster has an empty pool `worker`, which never blocks.
     let message = if machines == 0 {
         None
+    // Right after a new configuration is rendered, the counts are still those of the old one.
     } else if status.updated_machine_count < machines || has != pool.wanted() {
         let what = format!(
             "{} of {machines} nodes are updated",

@@ -95,6 +95,8 @@ pub fn owned(
             ..ReleaseTarget::default()
         };
     }
+    // The payload knows best. The status names the architecture only with the feature gate ImageStreamImportMode, so
+    // its absence proves nothing.
     let architecture = match current {
         Some(loaded) => loaded.payload.metadata.architecture(),
         None if desired.architecture == "Multi" => Architecture::Multi,
@@ -115,6 +117,8 @@ pub fn owned(
             }
             metadata.is_multi() == is_multi
                 && metadata.version != desired.version
+                // Only tested updates, as in the graph of the update service: `previous` lists what a release may be
+                // updated from.
                 && metadata.previous.contains(&desired.version)
         };
         others.filter(fits).map(StoredRelease::release).collect()

@@ -13,6 +13,9 @@ use crate::evaluate::{Evaluation, OperatorVerdict};
 use crate::failure::Reason;
 
 /// Number of durations to keep per operator.
+///
+/// A median of five ignores two outliers, such as an update that waited for an administrator; older ones describe a
+/// cluster of another size.
 const KEPT_DURATIONS: usize = 5;
 
 /// State of an operator that is done.
@@ -61,6 +64,7 @@ pub(super) fn rows(judged: &ClusterEvaluation<'_>) -> Vec<OperatorState> {
 }
 
 fn undone_version(undone: &crate::evaluate::MissingVersion) -> UndoneVersion {
+    // Without pods: the status does not cause a list of all pods for each change of an operator.
     let diagnosis = diagnose(undone, &[]);
     UndoneVersion {
         name: undone.name.clone(),

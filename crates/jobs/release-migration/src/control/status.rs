@@ -104,6 +104,8 @@ pub(super) fn status(
     let operators = rows::rows(judged);
     let no_operators: &[OperatorState] = &[];
     let same = before.target.as_ref().map(|it| it.image.as_str());
+    // Durations are recorded when an operator leaves its wait; rows of another release would end waits that never
+    // began.
     let known = if same == Some(judged.release.image.as_str()) {
         before.operators.as_slice()
     } else {
@@ -279,6 +281,8 @@ fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -
             );
             condition_of(AGREES, "False", "ClaimedEarly", message)
         }
+        // The cluster-version operator wakes up for changes of the version named `operator` only, so it finds the end
+        // of a migration at its next periodic pass, minutes later.
         (false, true) if judged.change != Change::Install => {
             let message = format!(
                 "all operators have arrived at {version}, and the cluster version operator has not noticed yet"
@@ -297,6 +301,7 @@ fn kept(facts: &ReleaseInputs<'_>, keeps: bool) -> PolicyCondition {
         let message = "spec.mode is Observe: Medley does not write the ClusterVersion";
         return condition_of(KEEPS, "False", "Observing", message);
     }
+    // Another manager before missing permissions: granting those would make both write.
     if !keeps {
         let owners: Vec<&str> = facts.owners.of_status.iter().map(String::as_str).collect();
         let message = format!(

@@ -158,6 +158,8 @@ fn change(before: &UpdateHistory, after: &UpdateHistory, known: &KnownPayloads) 
         reference.and_then(|it| it.digest().cloned())
     };
     let (old, new) = (digest(&before.image), digest(&after.image));
+    // Before architectures: `oc` takes every change of the image at the same version for a migration, and so reports
+    // one when a cluster moves to a mirror.
     if old.is_some() && old == new {
         return Change::Remirror;
     }
@@ -167,6 +169,7 @@ fn change(before: &UpdateHistory, after: &UpdateHistory, known: &KnownPayloads) 
         (Some(Architecture::Multi), Some(Architecture::Multi)) => Change::MultiToMulti,
         (Some(Architecture::Multi), Some(Architecture::Single(_))) => Change::Back,
         (Some(Architecture::Single(_)), Some(Architecture::Single(_))) => Change::Rebuild,
+        // A guess could be wrong in either direction, and estimates and messages depend on it.
         _ => Change::SameVersion,
     }
 }

@@ -37,6 +37,7 @@ fn rank(history: &[UpdateHistory], place: usize) -> i64 {
     worth - i64::try_from(place).unwrap_or(i64::MAX / 200) * 101
 }
 
+/// The weights of pkg/cvo/status_history.go, times 100 to stay in integers.
 fn worth(history: &[UpdateHistory], place: usize) -> i64 {
     let completed = |it: &&UpdateHistory| it.is_completed();
     let older = history.iter().skip(place + 1).find(completed);

@@ -38,6 +38,7 @@ pub(super) fn lint(payload: &Payload) -> Vec<Finding> {
             found.push(finding(Rule::Adoption, message));
         }
         for version in operator.expected.versions() {
+            // Names are opaque to the cluster-version operator; the suffix is the convention of its developer guide.
             if !version.name.ends_with(IMAGE_SUFFIX) || version.version.is_empty() {
                 continue;
             }
@@ -97,6 +98,7 @@ fn versions(expected: &ClusterOperator) -> impl Iterator<Item = String> {
 fn is_passed_to_workload(manifests: &[Manifest], image: &str) -> bool {
     let workloads = manifests
         .iter()
+        // ConfigMaps too: the Machine Config Operator hands images to its operands in one.
         .filter(|it| WORKLOADS.contains(&it.kind()) || it.kind() == "ConfigMap");
     workloads.map(|it| &it.object).any(|it| has(it, image))
 }
@@ -104,6 +106,7 @@ fn is_passed_to_workload(manifests: &[Manifest], image: &str) -> bool {
 /// Whether an object contains an image.
 fn has(value: &Value, image: &str) -> bool {
     match value {
+        // Contained and not equal: flags have the form `--operator-image=IMAGE`.
         Value::String(text) => text.contains(image),
         Value::Array(items) => items.iter().any(|it| has(it, image)),
         Value::Object(fields) => fields.values().any(|it| has(it, image)),

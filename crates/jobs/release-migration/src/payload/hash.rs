@@ -15,6 +15,8 @@ impl Payload {
         let mut hash = BASIS;
         for manifest in &self.manifests {
             for byte in manifest.object.to_string().bytes() {
+                // FNV-1 multiplies first, FNV-1a last. Upstream uses Go's `fnv.New64` (pkg/payload/payload.go), which
+                // is FNV-1.
                 hash = hash.wrapping_mul(PRIME) ^ u64::from(byte);
             }
         }

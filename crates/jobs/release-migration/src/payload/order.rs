@@ -54,6 +54,7 @@ pub fn steps(manifests: &[Manifest]) -> Vec<ApplyStage> {
         let level = name.map(|it| it.level);
         let component = name.map_or("", |it| it.component);
         match steps.last_mut() {
+            // Only neighbours share a step: files are in the order of their names, so a level is contiguous.
             Some((last, step)) if level.is_some() && *last == level => {
                 match step.parts.iter_mut().find(|it| it.component == component) {
                     Some(part) => part.places.push(place),

@@ -91,6 +91,7 @@ impl Selection {
     /// Whether a manifest applies to a cluster, or why not.
     pub fn check(&self, manifest: &Manifest) -> Result<(), Excluded> {
         let has_annotation = |key: &str, value: &str| manifest.annotation(key) == Some(value);
+        // The order of the checks is upstream's, in library-go's pkg/manifest; it decides which reason is reported.
         let key = format!("{}{}", annotations::EXCLUDE, self.exclude);
         if !self.exclude.is_empty() && has_annotation(&key, "true") {
             return Err(Excluded::Kept(key));
@@ -123,6 +124,7 @@ impl Selection {
         }
         let capabilities = manifest.annotation(annotations::CAPABILITY).unwrap_or("");
         if let Some(enabled) = &self.capabilities {
+            // A manifest may need several capabilities, joined by a plus; it applies only if all are enabled.
             let mut wanted = capabilities.split('+').filter(|it| !it.is_empty());
             if let Some(missing) = wanted.find(|it| !enabled.contains(*it)) {
                 return Err(Excluded::Capability(missing.to_owned()));

@@ -27,6 +27,7 @@ impl ExactMap {
         let (from, to): (Vec<&str>, Vec<&str>) = self.iter().unzip();
         let places = matches(text, &from, |text, _, end| {
             let next = text.as_bytes().get(end);
+            // A digest that is the prefix of a longer word is another reference.
             next.is_none_or(|byte| !is_word(*byte)).then_some(end)
         });
         with(text, &places, |which| {

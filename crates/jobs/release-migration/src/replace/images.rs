@@ -68,6 +68,7 @@ impl ImageMap {
                 return Err(ImageMapError::Missing { tag });
             };
             let value = (tag.to_owned(), image.to_owned());
+            // One placeholder for two images would replace both by whichever came last.
             if let Some((first, _)) = map.by_source.insert(source.to_owned(), value) {
                 return Err(ImageMapError::Twice {
                     source_repository: source.to_owned(),

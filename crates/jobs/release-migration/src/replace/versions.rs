@@ -62,6 +62,7 @@ impl ComponentVersions {
         used: impl Fn(&str) -> bool,
     ) -> Result<Self, VersionTableError> {
         let mut all: BTreeMap<String, Component> = BTreeMap::new();
+        // Only images that the operator uses: another image may have another version of the component.
         for tag in images.spec.tags.iter().filter(|tag| used(&tag.name)) {
             let Some(annotation) = tag.annotations.get(annotations::BUILD_VERSIONS) else {
                 continue;
@@ -83,6 +84,7 @@ impl ComponentVersions {
                     versions: BTreeSet::from([version]),
                     tags: BTreeSet::new(),
                 };
+                // The annotations of images win: those of the stream are for components without one.
                 all.entry(name).or_insert_with(usual);
             }
         }
@@ -191,6 +193,8 @@ impl VersionMap {
                 }
             }
         }
+        // All unknown keys of a file at once, as in `oc` (pkg/cli/admin/release/image_mapper.go), before conflicts: a
+        // typo is the likelier cause.
         match missing.as_slice() {
             [] => {}
             [key] if key.is_empty() => return Err(VersionError::Empty),

@@ -103,6 +103,7 @@ fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
             let Some(found) = operator.condition(kind).filter(|it| it.status == bad) else {
                 continue;
             };
+            // Without a time its duration is unknown, and the limits cannot be applied.
             let Some(since) = found.last_transition_time.as_ref().map(|it| it.0) else {
                 continue;
             };

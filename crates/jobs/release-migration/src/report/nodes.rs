@@ -230,6 +230,7 @@ fn report(
     };
     let assessment = if any(NodeAssessment::Degraded) || has_condition("Degraded") {
         PoolAssessment::Degraded
+    // Before paused: a pool that is updated completely is done, and its pause has no effect.
     } else if updated == total {
         PoolAssessment::Completed
     } else if pool.spec.paused {
@@ -279,6 +280,7 @@ fn node(
         NodePhase::Paused
     } else if current == desired {
         NodePhase::Pending
+    // The order is that of a node update: drain, write, reboot. A node that is not ready has rebooted, or is about to.
     } else if annotation(DESIRED_DRAIN) != annotation(LAST_DRAIN) {
         NodePhase::Draining
     } else if state == "Rebooting" || !is_ready {

@@ -96,6 +96,7 @@ fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec
             });
         }
     };
+    // What `oc adm upgrade status` checks: without the payload nothing else is known to be expected.
     expect("operator", version);
     if let (MACHINE_CONFIG, Some(image), Some(_)) = (
         name,

@@ -12,12 +12,14 @@ pub const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
     "machine-config-operator",
 );
 
-/// The release image of rendered MachineConfigs, by name.
+/// The release version that rendered MachineConfigs are for, by name.
 pub fn rendered_for<'a>(
     configurations: impl IntoIterator<Item = &'a ObjectMeta>,
 ) -> BTreeMap<String, String> {
     let named = configurations.into_iter().filter_map(|it| {
         let annotations = it.annotations.as_ref()?;
+        // The Machine Config Operator annotates what it renders; the objects themselves are large, so only metadata is
+        // read.
         let version = annotations.get(annotations::RELEASE_VERSION)?.clone();
         Some((it.name.clone()?, version))
     });

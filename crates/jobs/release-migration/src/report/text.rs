@@ -10,6 +10,8 @@ use super::{Assessment, Report};
 use crate::history::Change;
 
 /// Maximum number of nodes shown per pool, unless all are requested.
+///
+/// `oc adm upgrade status` shows as many.
 const MAX_NODES: usize = 10;
 
 /// Optional parts of the text.
@@ -160,6 +162,7 @@ fn workers(pools: &[PoolReport], details: Details, text: &mut String) {
     let rows: Vec<_> = pools
         .iter()
         .map(|pool| {
+            // An empty pool is done.
             let percent = (pool.updated * 100).checked_div(pool.total).unwrap_or(100);
             [
                 pool.name.clone(),
