@@ -91,6 +91,7 @@ fn allow_placed(pod: &Value, policy: &Policy, placement: &Placement) -> Allowed 
     };
     if policy.mode == Mode::Place {
         let mut changed = pod.clone();
+        // An unchanged pod gets no annotation either: a patch makes the API server run all mutating plugins again.
         if placement.write(&mut changed, ChangeStage::Admission) {
             annotate_reason(&mut changed, PLACED, &summary);
             allowed.mutated = Some(changed);
@@ -115,6 +116,8 @@ fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
         },
         (Mode::Warn, _) => warned(),
         (Mode::Place, OnNoMatch::Reject) => return Admission::Deny { reason, message },
+        // Without the placement: nodes may change until the gate is removed, and required terms can only be narrowed
+        // then.
         (Mode::Place, OnNoMatch::Hold) => {
             let mut changed = pod.clone();
             add_gate(&mut changed);
@@ -192,6 +195,7 @@ fn add_gate(pod: &mut Value) {
         *gates = json!([]);
     }
     if let Some(gates) = gates.as_array_mut()
+        // The webhook may be called twice (reinvocationPolicy), and the API server rejects duplicate gates.
         && !gates.contains(&gate)
     {
         gates.push(gate);

@@ -36,6 +36,7 @@ impl Placement {
         };
         changed |= self.prefer(spec);
         changed |= append(spec, "tolerations", self.tolerations.iter().cloned());
+        // `runtimeClassName` is immutable once the pod is stored.
         if let (Some(class), ChangeStage::Admission) = (&self.runtime_class, moment) {
             let class = Value::from(class.as_str());
             let before = spec.insert("runtimeClassName".to_owned(), class.clone());
@@ -83,6 +84,8 @@ impl Placement {
     fn narrowings(&self, term: &Value, selector: &Value) -> Vec<Value> {
         let products = self.products.iter();
         products
+            // Contradictory terms would be valid, and match no node; left out, the pod stays readable. noe appends its
+            // own term instead (pkg/arch/hook.go), which is ORed and widens what the pod asked for.
             .filter(|product| !contradicts(term, product, selector))
             .map(|product| narrowed(term, product, selector))
             .collect()
@@ -165,6 +168,7 @@ fn allowed<'a>(term: &'a Value, key: &str, selector: &'a Value) -> Vec<BTreeSet<
                 .collect()
         })
         .collect();
+    // The node selector is ANDed with every term, so what it implies need not be repeated.
     allowed.extend(text(selector, key).map(|value| BTreeSet::from([value])));
     allowed
 }
@@ -176,6 +180,8 @@ fn implied(term: &Value, condition: &Condition, selector: &Value) -> bool {
         Operator::In => condition.values.contains(*value),
         Operator::NotIn => !condition.values.contains(*value),
     };
+    // An expression that is written already is not written twice: the webhook may be called again, and the gated pod is
+    // decided repeatedly.
     allowed.iter().any(|values| values.iter().all(holds)) || written(term, condition)
 }
 

@@ -57,6 +57,8 @@ pub enum Runtime {
 impl Runtime {
     /// Parses `status.nodeInfo.containerRuntimeVersion`, such as `cri-o://1.34.0`.
     pub fn parse(version: &str) -> Self {
+        // Only CRI-O is known to be stricter: an unknown runtime with the rules of containerd may be given a pod that
+        // it cannot run, with those of CRI-O it would be denied pods that it can.
         if version.starts_with("cri-o://") {
             Self::CriO
         } else {
@@ -100,10 +102,13 @@ impl Node {
         let label = |key: &str| node::label(node, key).unwrap_or_default();
         let os = node::os(node).unwrap_or_default();
         let build = if os == "windows" {
+            // The label first: it is what a node affinity selects by, even if it is wrong.
             let labelled = Version::parse(label(names::WINDOWS_BUILD));
             let reported = || Version::parse(&info?.kernel_version);
             let named = || Version::of_product(&info?.os_image);
             let version = labelled.or_else(reported).or_else(named);
+            // Without the revision, which the label does not have either (`windows-build` is set from
+            // CurrentBuildNumber).
             version.map_or_else(String::new, |version| version.release().to_string())
         } else {
             String::new()
@@ -175,6 +180,7 @@ impl Node {
 
 /// Whether a taint affects scheduling and is not one of a temporary node state.
 fn keeps_away(taint: &v1::Taint) -> bool {
+    // `PreferNoSchedule` keeps no pod away.
     matches!(&*taint.effect, "NoSchedule" | "NoExecute")
         && !names::STATE_TAINTS.contains(&&*taint.key)
 }
@@ -336,6 +342,8 @@ impl PlatformMatcher {
     pub(crate) fn rank(&self, platforms: &Platforms) -> Result<Rank, Unfit> {
         let wanted = &self.matcher.wanted().architecture;
         let judged = platforms.meant().iter().map(|image| {
+            // containers/image compares architectures literally; containerd falls back from amd64 to 386 and from arm64
+            // to arm (platforms/compare.go).
             if self.exact_architecture && image.platform().architecture != *wanted {
                 Err(Unfit::Architecture)
             } else {
@@ -345,9 +353,12 @@ impl PlatformMatcher {
         judged
             .reduce(|best, next| match (best, next) {
                 (Ok(a), Ok(b)) => Ok(a.min(b)),
+                // The closest miss makes the best message: a wrong build is more to the point than a wrong operating
+                // system.
                 (Err(a), Err(b)) => Err(a.max(b)),
                 (Ok(fit), Err(_)) | (Err(_), Ok(fit)) => Ok(fit),
             })
+            // An index without a usable entry runs nowhere.
             .unwrap_or(Err(Unfit::Os))
     }
 }

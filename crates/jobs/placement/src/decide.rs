@@ -104,6 +104,8 @@ pub fn decide<'n>(
         .filter(|used| !known.contains_key(&used.image))
         .cloned()
         .collect();
+    // All unknown images at once, so that they are inspected in parallel. A decision from those that are known could
+    // pin the pod to nodes that cannot run the others.
     if !unknown.is_empty() {
         return Decision::Ask(unknown);
     }
@@ -116,11 +118,14 @@ pub fn decide<'n>(
         .and_then(Value::as_str)
         .and_then(|name| classes.get(name));
     let constraints = PodConstraints::new(spec, settings);
+    // The pod's own class, or none, before offered ones: emulation and Hyper-V cost performance.
     let plain = constraints.fitting(&demand, nodes, class);
     if let Some(fitting) = plain.as_ref().filter(|fitting| fitting.accepts_pod) {
         return constraints.place(fitting, None);
     }
     // A RuntimeClass (Hyper-V or emulation) may run images that the nodes themselves cannot.
+    // A class that the pod names was chosen by its author, and merged into the pod by the RuntimeClass admission plugin
+    // before the webhook is called.
     let may_set_class = spec.get("runtimeClassName").is_none_or(Value::is_null);
     let offered = settings.offered.iter().filter(|_| may_set_class);
     for offer in offered {
@@ -133,6 +138,8 @@ pub fn decide<'n>(
         None => Shortfall::NoPlatform,
         Some(fitting) => constraints.shortfall(fitting, class),
     };
+    // Written even though no node fits now, where the policy admits the pod: an autoscaler, or a node that comes back,
+    // then gets the right one.
     let placement = plain.and_then(|fitting| match constraints.place(&fitting, None) {
         Decision::Place(placement) => Some(placement),
         _ => None,
@@ -193,6 +200,7 @@ fn left_alone(pod: &Value, spec: &Value) -> Option<LeaveReason> {
         .get("nodeName")
         .and_then(Value::as_str)
         .is_some_and(|name| !name.is_empty());
+    // It cannot move any more, and the kubelet fails a pod whose required affinity does not match its node.
     if has_node {
         Some(LeaveReason::HasNode)
     } else if annotation(names::MIRROR).is_some() {
@@ -216,6 +224,8 @@ struct PodConstraints<'a> {
 
 impl<'a> PodConstraints<'a> {
     fn new(spec: &'a Value, settings: &'a Settings) -> Self {
+        // `spec.os` before the selector: the kubelet rejects a pod for either (PodOSNotSupported,
+        // PodOSSelectorNodeLabelDoesNotMatch).
         let os = spec.pointer("/os/name").or_else(|| {
             let selector = spec.get("nodeSelector")?;
             selector.get(names::OS)
@@ -256,6 +266,7 @@ impl<'a> PodConstraints<'a> {
             if accepts_pod {
                 return Some(fitting);
             }
+            // Kept for the message: it names the nodes that could run the images if they accepted the pod.
             first = first.or(Some(fitting));
         }
         first
@@ -267,6 +278,8 @@ impl<'a> PodConstraints<'a> {
         if let Some(os) = self.os {
             return vec![os.to_owned()];
         }
+        // The default first, although an index may list Windows first: most images for both are meant for Linux, and
+        // one pod cannot run on both.
         let default_os = self.settings.operating_system.clone();
         let mut systems = demand.systems();
         systems.remove(&default_os);
@@ -288,6 +301,7 @@ impl<'a> PodConstraints<'a> {
         }
         let tolerated = |taint: &&Value| {
             tolerates(&self.tolerations, taint)
+                // The RuntimeClass admission plugin adds them when it runs again after the webhook.
                 || class.is_some_and(|class| tolerates(&class.tolerations, taint))
                 || self.may_tolerate(taint).is_some()
         };
@@ -309,6 +323,8 @@ impl<'a> PodConstraints<'a> {
         let key = self.may_tolerate(taint)?;
         Some(json!({
             "key": key,
+            // The exact taint, not the key: `Exists` would also tolerate a taint of the same key that administrators
+            // use for other purposes.
             "operator": "Equal",
             "value": taint.get("value").and_then(Value::as_str).unwrap_or_default(),
             "effect": taint.get("effect"),
@@ -316,6 +332,7 @@ impl<'a> PodConstraints<'a> {
     }
 
     fn place(&self, fitting: &FittingNodes<'_>, class_to_set: Option<String>) -> Decision {
+        // Pods of a DaemonSet are made for one node; further constraints could only keep them from it.
         if self.one_node && class_to_set.is_none() {
             return Decision::Leave(LeaveReason::OneNode);
         }
@@ -326,10 +343,12 @@ impl<'a> PodConstraints<'a> {
             runtime_class: class_to_set,
         };
         let possible = placement.architectures();
+        // A preference for the only architecture would change nothing but the pod.
         if possible.len() > 1 {
             let weights = self.settings.weights.iter();
             let mut preferred: Vec<(String, u8)> = weights
                 .filter(|(architecture, _)| possible.contains(architecture.as_str()))
+                // The pod's own preference counts: a second one would add to its weight, or work against it.
                 .filter(|(architecture, _)| !self.preferred.contains(architecture.as_str()))
                 .map(|(architecture, weight)| (architecture.clone(), (*weight).clamp(1, 100)))
                 .collect();
@@ -343,6 +362,7 @@ impl<'a> PodConstraints<'a> {
     fn missing_tolerations(&self, fitting: &FittingNodes<'_>) -> Vec<Value> {
         let mut missing: Vec<Value> = Vec::new();
         let places = fitting.fit.places.iter();
+        // Of all fitting nodes and not only of those that accept the pod now, so that it can move to the others.
         let taints = places.flat_map(|place| fitting.cluster.taints_of(place));
         for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
             match self.toleration(taint) {

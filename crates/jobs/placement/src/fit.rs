@@ -147,6 +147,7 @@ impl Demand {
 
     /// The platforms of an operating system that run all images, from the memo if possible.
     pub(crate) fn fit(&self, os: &str, nodes: Nodes<'_>, class: Option<&RuntimeClass>) -> Arc<Fit> {
+        // Not memoized: pods with a class are few, and the class would have to be part of the key.
         if class.is_some() {
             return Arc::new(self.find(os, nodes.cluster, class));
         }
@@ -174,6 +175,7 @@ impl Demand {
             if !fits {
                 return Fit::default();
             }
+            // An emulated architecture runs on nodes of any architecture.
             let everywhere = cluster.places().map(|(place, _)| place.clone());
             return Fit {
                 products: vec![Product::default()],
@@ -190,12 +192,15 @@ impl Demand {
             let alike = places.entry(&place.architecture).or_default();
             alike.insert(place, fits);
         }
+        // Nodes that do not exist yet are assumed to have containerd, whose rules are the wider ones.
         let possible = self.possible(os);
         for place in possible.iter().filter(|place| !present.contains(place)) {
             let fits = self.runs(place, Runtime::default(), class);
             let alike = places.entry(&place.architecture).or_default();
             alike.insert(place, fits);
         }
+        // Architectures with equal further conditions share one term: while a pod is gated, the API server accepts no
+        // additional terms.
         let mut shapes: BTreeMap<Vec<Condition>, BTreeSet<String>> = BTreeMap::new();
         for (architecture, places) in places {
             if let Some(rest) = distinguishing_conditions(&places, self.names_builds()) {
@@ -260,6 +265,7 @@ fn distinguishing_conditions(
     }
     let mut conditions = Vec::new();
     let builds = by(true, |place| &place.build);
+    // Images without a build run on any, and a list of builds would exclude nodes that are added later.
     if by_build && !builds.is_empty() {
         conditions.push(Condition::new(names::WINDOWS_BUILD, Operator::In, builds));
     }
@@ -275,6 +281,7 @@ fn distinguishing_conditions(
         }
         conditions.push(Condition::new(names::VARIANT, Operator::In, good));
     } else if !variants.is_empty() {
+        // `NotIn` also matches nodes without the label, which most are.
         conditions.push(Condition::new(names::VARIANT, Operator::NotIn, variants));
     }
     Some(conditions)

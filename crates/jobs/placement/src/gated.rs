@@ -73,8 +73,11 @@ pub fn decide_gated<'n>(
         );
     };
     let mut changed = pod.clone();
+    // With `later`: a RuntimeClass cannot be set any more.
     match decide(pod, known, classes, nodes, &policy.later) {
         Decision::Ask(unknown) => GatedDecision::Ask(unknown),
+        // Released even if images are unknown: a registry that is down must not keep pods from starting. The
+        // multiarch-tuning-operator releases them as well, after 5 attempts (`MaxRetryCount`).
         Decision::Leave(why) => match uninspected(pod, known, policy) {
             Some(sentence) => release(changed, true, NOT_INSPECTED, &sentence),
             None => release(changed, false, NOT_PLACED, describe_leave(why)),

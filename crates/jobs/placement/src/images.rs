@@ -100,6 +100,8 @@ pub fn images(spec: &Value) -> Vec<ImageUse> {
         ("containers", ImageConsumer::Container),
         ("ephemeralContainers", ImageConsumer::EphemeralContainer),
     ];
+    // Image volumes are pulled by the kubelet like containers, and have platforms too; the multiarch-tuning-operator
+    // does not inspect them.
     let mut used: Vec<ImageUse> = entries(spec, "volumes")
         .filter_map(|volume| {
             let image = volume.get("image")?;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::images::{Inspection, Uninspectable};
 
 /// First delay after a failed inspection; it doubles with every further failure.
+///
+/// With the default gate timeout of 10 s this makes about five attempts.
 pub const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Upper bound of the delay, unless the registry asks for a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -81,6 +83,7 @@ pub enum NextInspection {
 /// The next action for a gated pod. A pod waits no longer than the gate timeout, whatever the registry does.
 pub fn next_inspection(wait: GateWait, gate_timeout: Duration) -> NextInspection {
     let left = gate_timeout.saturating_sub(wait.waited);
+    // Before everything else: an inspection that hangs must not extend the wait.
     if left.is_zero() {
         NextInspection::TimedOut
     } else if wait.inspecting {
@@ -94,6 +97,7 @@ pub fn next_inspection(wait: GateWait, gate_timeout: Duration) -> NextInspection
 
 /// The delay before the next inspection, after this number of earlier ones. A longer `Retry-After` of the registry wins.
 pub fn retry_delay(earlier: u32, retry_after: Duration) -> Duration {
+    // 2^10 times the first delay is beyond the maximum; the limit keeps the shift in range.
     let doubled = FIRST_RETRY_DELAY.saturating_mul(1 << earlier.min(10));
     doubled.min(MAX_RETRY_DELAY).max(retry_after)
 }

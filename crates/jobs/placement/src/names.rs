@@ -9,7 +9,7 @@ pub const VARIANT: &str = "medley.dev/cpu-variant";
 
 /// Scheduling gate of pods whose images are being inspected.
 pub const GATE: &str = "medley.dev/placement";
-/// Pod annotation or namespace label: `off` opts out of placement.
+/// Label or annotation of a pod, or label of a namespace: `off` opts out of placement.
 pub const SWITCH: &str = "medley.dev/placement";
 /// Value that opts out.
 pub const OFF: &str = "off";

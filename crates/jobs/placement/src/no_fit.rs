@@ -74,6 +74,7 @@ impl NoFit {
         cluster: &Cluster,
         class: Option<&RuntimeClass>,
     ) -> Self {
+        // Only images that run on no node are named: in a pod with sidecars, the others are innocent.
         let nowhere = |platforms: &Platforms| {
             cluster.places().all(|(place, _)| {
                 let mut runtimes = cluster.runtimes_of(place).into_iter();

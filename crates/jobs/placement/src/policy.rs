@@ -69,6 +69,7 @@ impl Policy {
             }
             LabelSelector::from_label_selector_object(&written).unwrap_or_else(|why| {
                 complaints.push(format!("spec.{field} selects nothing: {why}"));
+                // Nothing instead of everything: a typo must not extend a policy to all pods.
                 LabelSelector::nothing()
             })
         };
@@ -211,11 +212,13 @@ impl Policies {
             let (policy, complaints) = Policy::read(name, spec, classes);
             all.ordered.push(policy);
             all.complaints.insert(name.to_owned(), complaints);
+            // Only one failurePolicy can be in the webhook's registration, so the default policy decides for all.
             if name == NAME {
                 has_default = true;
                 all.failure_policy = spec.failure_policy.unwrap_or_default();
             }
         }
+        // The default policy is last whatever its priority: otherwise a high one would disable all others.
         all.ordered.sort_by(|a, b| {
             let last = |policy: &Policy| policy.name == NAME;
             let by_priority = b.priority.cmp(&a.priority);
@@ -237,6 +240,8 @@ impl Policies {
         labels: &BTreeMap<String, String>,
         pod: &Value,
     ) -> Result<&Policy, Skip> {
+        // As in the multiarch-tuning-operator (`shouldIgnorePod` in internal/controller/podplacement/pod_model.go): a
+        // webhook that blocks system pods may block its own recovery.
         if namespace.starts_with("kube-") {
             return Err(Skip::SystemNamespace);
         }
@@ -251,6 +256,7 @@ impl Policies {
         {
             return Err(Skip::SwitchedOff);
         }
+        // The first match only; merging policies would make it hard to explain what applies to a pod.
         let policy = self.ordered.iter().find(|it| it.selects(labels, pod));
         let policy = policy.ok_or(Skip::NotSelected)?;
         let owners = pod

@@ -112,6 +112,7 @@ pub fn remedies(
 ) -> Vec<Remedy> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let mut remedies: Vec<Remedy> =
+        // All classes and not only offered ones: a user may name any of them.
         classes_that_fit(spec, &no_fit.demand, classes, cluster, settings)
             .into_iter()
             .map(|(class, nodes)| Remedy::UseRuntimeClass { class, nodes })

@@ -98,6 +98,8 @@ pub fn plan(cluster: &Cluster, existing: &[Value], users: &BTreeMap<String, usiz
     };
     for obsolete in obsolete(cluster, existing) {
         match users.get(&obsolete).copied().unwrap_or_default() {
+            // Only without pods: a workload could not recreate a pod whose class is gone, because the API server
+            // rejects it.
             0 => plan.remove.push(obsolete),
             pods => plan.keep.extend(kept(&obsolete, pods, existing)),
         }
@@ -205,6 +207,7 @@ fn has(class: &Value, wanted: &Value) -> bool {
     name(class) == name(wanted)
         && is_ours(class)
         && class["handler"] == wanted["handler"]
+        // Compared as a whole: scheduling is applied as a unit, and other managers have no reason to add to it.
         && class["scheduling"] == wanted["scheduling"]
         && meta(class) == meta(wanted)
 }

@@ -71,6 +71,7 @@ impl RuntimeClass {
         let handler = Handler::parse(text("/handler")).unwrap_or_default();
         let isolation = match annotation(names::ISOLATION) {
             Some(names::HYPER_V) => Isolation::HyperV,
+            // An unknown value is the weaker promise: process isolation runs fewer images.
             Some(_) => Isolation::Process,
             None => handler.isolation,
         };
@@ -82,6 +83,7 @@ impl RuntimeClass {
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
         let architecture = node_selector.get(names::ARCHITECTURE);
+        // Windows nodes are amd64 in practice; a class for others selects its architecture.
         let architecture = architecture.map_or("amd64", String::as_str);
         let platform = annotation(names::PLATFORM).and_then(|value| value.parse().ok());
         let tolerations = class

@@ -130,6 +130,7 @@ enum HandlerSupport<'c> {
 fn hosts<'c>(builds: &'c Builds<'c>, image: Version, handler: Handler) -> HandlerSupport<'c> {
     let mut partly = HandlerSupport::NoNode;
     let able = builds.iter().rev();
+    // Newest first: these nodes stay longest, and a class cannot move its pods.
     for (host, nodes) in able.filter(|(host, _)| host.runs(image, handler.isolation)) {
         match on(*host, nodes, handler) {
             HandlerSupport::NoNode => {}
@@ -154,6 +155,8 @@ fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> HandlerSupp
         .collect();
     if lacking.is_empty() {
         HandlerSupport::On(host, nodes, handler)
+    // Some nodes with a handler are not enough: the class selects by build, and the pod would fail on the others.
+    // Process isolation is reported in any case, since every Windows node should have it.
     } else if lacking.len() < nodes.len() || handler == Handler::PROCESS {
         HandlerSupport::Partly(lacking, handler)
     } else {
