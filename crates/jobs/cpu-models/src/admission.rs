@@ -31,6 +31,8 @@ pub fn is_handed_over(instance: &Value) -> bool {
 
 /// KubeVirt's error for a model that its architecture does not support: arm64 has host-passthrough only.
 pub fn unsupported_model(spec: &VirtualMachineInstanceSpec) -> Option<&'static str> {
+    // The text of KubeVirt's own check (pkg/virt-api/webhooks/arm64.go), so that both refusals read
+    // the same.
     let is_arm64 = spec.architecture.as_deref() == Some(ARM64);
     (is_arm64 && spec.model() == Some(BEST_MATCH_MODEL))
         .then_some("currently, host-passthrough is the only model supported on Arm64")
@@ -87,6 +89,8 @@ impl ModelChoice {
             let annotation = old["metadata"]["annotations"][name].as_str();
             annotation.map(str::to_owned)
         };
+        // Before the hand-over the VM has not started, and a choice from an earlier attempt may be
+        // for another node.
         if !is_handed_over(old) {
             return None;
         }
@@ -113,6 +117,7 @@ impl ModelChoice {
             add("/spec/domain/cpu/model", json!(self.model)),
             // KubeVirt releases without this status field prune it.
             add("/status/prefferedModel", json!(self.model)),
+            // As a whole: the object may have none, and `add` to a missing map fails.
             add("/metadata/annotations", annotations),
         ]
     }

@@ -67,6 +67,8 @@ pub fn groups(index: &Index, policy: &Policy) -> Vec<Group> {
             for id in nodes.iter().flat_map(|node| &*node.models) {
                 *counts.entry(*id).or_default() += 1;
             }
+            // Of a class that is being updated, some nodes have new microcode and lack models; what
+            // all have is safe to name.
             let common = counts.iter().filter(|(_, count)| **count == nodes.len());
             let common: Vec<ModelId> = common.map(|(id, _)| *id).collect();
             Group {

@@ -109,6 +109,9 @@ impl Index {
             for id in before.labels {
                 let label = self.labels.label(id);
                 let stays = facts.labels.get(&*label.key);
+                // Labels that stay keep their ids and sets: most updates change none of the
+                // hundreds that a node has. Removed before anything is added, as `Labels::take`
+                // requires.
                 if stays.is_none_or(|value| **value != *label.value) {
                     self.labels.take(id, place);
                 }
@@ -161,6 +164,8 @@ impl Index {
             }
             self.forget(place, &node.vendor, node.architecture.as_deref());
         }
+        // Places are reused: bit sets are as long as the largest one, and clusters with autoscaling
+        // replace nodes without end.
         self.free.push(place);
         true
     }
@@ -239,6 +244,9 @@ impl Index {
     pub(crate) fn host_model_targets(&self, host: &[LabelId]) -> FixedBitSet {
         let mut nodes = self.all.clone();
         let model = self.host_model_in(host);
+        // What KubeVirt selects targets by (`getHostCpuModelFromMap` in
+        // pkg/virt-controller/watch/migration/migration.go): the model by its migration label, and
+        // every required feature.
         let known = model.and_then(|model| self.with(&format!("{MIGRATION_LABEL}{model}"), TRUE));
         keep(&mut nodes, known);
         for id in host {
@@ -328,6 +336,8 @@ impl Index {
                 .any(|taint| taint.key == key && taint.effect == effect)
         };
         let has_taint = |key: &str| EFFECTS.iter().any(|effect| effective(key, effect));
+        // virt-handler sets it with its heartbeat, and every launcher pod selects it. The proof of
+        // concept ignores it and cordons, and so counts targets that no VM can migrate to.
         let alive = facts.labels.get(SCHEDULABLE_LABEL).map(String::as_str) == Some(TRUE);
         if facts.unschedulable || has_taint(UNSCHEDULABLE_TAINT) || !alive {
             self.unschedulable.insert(place);
@@ -344,6 +354,7 @@ impl Index {
             let taint = serde_json::json!({
                 "key": taint.key, "value": taint.value.as_deref().unwrap_or_default(), "effect": taint.effect,
             });
+            // A list and no map: clusters have a handful of distinct taints.
             match self.taints.iter_mut().find(|(known, _)| *known == taint) {
                 Some((_, nodes)) => nodes.insert(place),
                 None => self.taints.push((taint, NodeSet::Few(vec![place]))),

@@ -22,6 +22,7 @@ impl Machine {
     ) -> Self {
         let spec = &instance.spec;
         let mut labels = everywhere.clone();
+        // The VM's own keys win, as in the launcher pod that KubeVirt renders.
         labels.extend(spec.node_selector.clone());
         let cpu = spec.domain.cpu.as_ref();
         let features = cpu.map(|cpu| cpu.features.as_slice()).unwrap_or_default();
@@ -42,6 +43,8 @@ impl Machine {
             node_selector: Some(&labels),
             required: required.as_ref(),
             tolerations: &spec.tolerations,
+            // As in pkg/virt-controller/services/nodeselectorrenderer.go. `force` selects no node:
+            // libvirt claims the feature to the guest whether or not the host has it.
             required_features: &with(&["", "require"]),
             forbidden_features: &with(&["forbid"]),
             architecture: spec.architecture.as_deref(),
@@ -73,6 +76,7 @@ pub fn is_ours(instance: &VirtualMachineInstance) -> bool {
 pub fn recorded(instance: &VirtualMachineInstance) -> Option<&str> {
     let requested = annotation(instance, REQUESTED_MODEL_ANNOTATION);
     let chosen = annotation(instance, MODEL_ANNOTATION);
+    // Annotations before the status, which an unmodified KubeVirt prunes.
     if requested == Some(BEST_MATCH_MODEL) && chosen.is_some() && chosen == instance.spec.model() {
         return chosen;
     }

@@ -76,6 +76,8 @@ pub fn instance_name(pod: &Pod) -> Option<&str> {
 /// Whether a pod is a launcher of this instance, and not of another one with the same name.
 pub fn belongs_to(pod: &Pod, instance: &VirtualMachineInstance) -> bool {
     let uid = pod.labels().get(labels::CREATED_BY);
+    // The launcher of an earlier instance may still terminate when the VM starts again under its
+    // name.
     uid.is_none_or(|uid| instance.metadata.uid.as_ref() == Some(uid))
 }
 
@@ -160,6 +162,8 @@ pub fn target(
             placement.node_selector.insert(label, TRUE.to_owned());
         }
     }
+    // As KubeVirt does it for every migration, whatever the model. It takes any vendor label of the
+    // source (`getCPUVendorLabelKey`); of two, the right one is taken here.
     let has_vendor = |key: &String| key.starts_with(VENDOR_LABEL);
     if !placement.node_selector.keys().any(has_vendor) {
         let labels = source.labels.iter();
@@ -185,6 +189,8 @@ pub fn target(
 /// `cpu-model-migration` key is one.
 pub fn host_model_labels(source: Source<'_>) -> Result<BTreeMap<String, String>, TargetError> {
     let before = carried(source.node_selector);
+    // As in `prepareNodeSelectorForHostCpuModel`: labels of the current node could exclude the
+    // first one.
     if !before.is_empty() {
         return Ok(before);
     }

@@ -67,6 +67,7 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
             let sets = Sets::of(&nodes);
             let supported: BTreeSet<ModelId> = sets.all().collect();
             let supported: Vec<ModelId> = supported.into_iter().collect();
+            // Without a vendor no model is choosable, so none is ranked.
             let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &supported));
             let rank = |id: &ModelId| {
                 let name = names.get(id).copied().unwrap_or_default();

@@ -125,8 +125,10 @@ impl Policy {
     /// the policy overrides the variant itself.
     pub fn model(&self, name: &str) -> Option<Model> {
         let known = table::lookup(name);
+        // Longest name first, so that an override of `EPYC-Rome-v4` wins over one of `EPYC-Rome`.
         let own = table::readings(name).find_map(|(part, _)| self.overrides.get(part));
         let Some(own) = own else { return known };
+        // An override alone makes a model known: new hardware does not have to wait for a release.
         let known = known.unwrap_or_else(|| Model {
             family: own.name.clone(),
             vendor: None,
@@ -206,6 +208,8 @@ fn threshold(given: &api::cpu::Threshold, wrong: &mut Vec<Complaint>) -> Thresho
         maximum = None;
     }
     let maximum =
+        // The default maximum belongs to the default share: an administrator who asks for 50% means
+        // it.
         maximum.or_else(|| (share == Share::Third).then(|| threshold::MAXIMUM.max(least)));
     Threshold {
         share,

@@ -43,6 +43,8 @@ impl Prospects {
     /// The admission warning if every node leads to the fallback.
     pub fn warning(&self) -> Option<String> {
         let why = self.why.as_ref()?;
+        // Not if some nodes lead to a model: the scheduler may choose one of those, and a warning
+        // on most creations would be ignored soon.
         (self.without_model == self.nodes).then(|| {
             format!(
                 "best-match-model: no CPU model can be chosen on any of the {} nodes that the VM could start on ({why}); using host-model: the VM can migrate only to nodes that support the host model of its first node",

@@ -89,6 +89,7 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
     }
     let stranded = before.and_then(|before| before.stranded);
     match now.stranded {
+        // Reviews run on every change of a node; an event is emitted only when the state changes.
         same if same == stranded => {}
         Some(Stranded::NoTarget) => emit(
             true,

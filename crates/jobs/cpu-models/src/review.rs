@@ -164,6 +164,7 @@ impl<'a> Survey<'a> {
             review.supporters = review.targets + u32::from(here);
             review.threshold = Some(place.needed);
             review.stranded = stranded(&review, place.needed);
+            // A VM that names its model would get the same one on restart.
             if running.machine.requested == Requested::BestMatch {
                 review.stale = self.stale_at(&place, current);
             }
@@ -202,6 +203,8 @@ impl<'a> Survey<'a> {
                 return (self.count(place.pool, place.within, id), here);
             }
             CurrentModel::HostModel if running.carried.is_empty() => self.host_targets(place.node),
+            // A VM that migrated before keeps the labels of its first node, so those decide where
+            // it can go.
             CurrentModel::HostModel => Arc::new(self.index().with_all(&running.carried)),
             CurrentModel::HostPassthrough | CurrentModel::Undecided => return (0, false),
         };
@@ -238,6 +241,8 @@ impl<'a> Survey<'a> {
             CurrentModel::Named(name) => self
                 .recorded_model(name)
                 .age
+                // A recorded model of unknown age is not reported: whether another one is newer
+                // cannot be known.
                 .is_some_and(|current| age > Some(current)),
             CurrentModel::HostPassthrough | CurrentModel::Undecided => false,
         }

@@ -35,6 +35,7 @@ pub fn running<'a, P: Borrow<Pod>>(
         .map(|instance| {
             let mut running = placed(instance, settings);
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+            // Pods are needed for these only; the selectors of others follow from their model.
             if has_host_model(&running)
                 && let Some(pods) = launchers.get(uid)
             {
@@ -58,6 +59,7 @@ pub fn is_alive(instance: &VirtualMachineInstance) -> bool {
 /// The VM of an instance, with the default model that KubeVirt's webhook fills in.
 pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machine {
     let mut machine = Machine::of_instance(instance, &settings.node_selector);
+    // No model reads as host-model too; what KubeVirt's webhook has not completed gets the default.
     if machine.requested == Requested::HostModel {
         let spec = &instance.spec;
         machine.requested = settings.requested(spec.model(), spec.architecture.as_deref());

@@ -52,6 +52,7 @@ impl Settings {
     pub fn requested(&self, model: Option<&str>, architecture: Option<&str>) -> Requested {
         match model {
             Some(model) if !model.is_empty() => Requested::new(Some(model)),
+            // Before the cluster default, which KubeVirt's webhook applies last.
             _ if architecture == Some(ARM64) => Requested::HostPassthrough,
             _ => Requested::new(self.default_model.as_deref()),
         }

@@ -119,6 +119,7 @@ pub fn what_if<'r>(
         outcome.before.add(&before);
         outcome.after.add(&after);
         let effects = effects(&before, &after);
+        // Only changes are kept: a cluster has tens of thousands of VMs, and most are not affected.
         if !effects.is_empty() {
             outcome.changes.push(Change {
                 namespace: running.machine.namespace.clone(),

@@ -41,6 +41,7 @@ pub(super) type Rank<'n> = (
 /// Checks a model against the policy.
 pub(super) fn assess(policy: &Policy, name: &str) -> ModelAssessment {
     let model = policy.model(name);
+    // The administrator's list first, so that the reason names what can be changed.
     let ruled_out = if policy.excludes(name) {
         Some(ModelRejection::Excluded)
     } else if policy.obsolete.contains(name) {
@@ -76,6 +77,7 @@ pub(super) fn rank<'n>(
     let variant = model.map(|model| model.variant).unwrap_or_default();
     (
         own || model_vendor.is_none(),
+        // Zero in the other case, so that one tuple serves both orders.
         if bias == Bias::Widest { supporters } else { 0 },
         model.and_then(|model| model.year).unwrap_or_default(),
         own,

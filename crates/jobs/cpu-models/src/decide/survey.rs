@@ -22,6 +22,8 @@ use crate::table::Vendor;
 /// VMs on arm64 always use host-passthrough.
 const ARM64: &str = "arm64";
 /// Marks a count that is not computed yet.
+///
+/// No cluster has so many nodes, and a plain number keeps the table half as large as options would.
 const UNCOUNTED: u32 = u32::MAX;
 
 /// Decisions over the same nodes and policy.
@@ -124,6 +126,8 @@ impl<'a> Survey<'a> {
         }
         match self.locate_node(&machine.demand, node) {
             Ok(place) => self.choose_at(&place),
+            // Never an error: without a model the VM could not start, and with host-model it can,
+            // on this node.
             Err(fallback) => ModelVerdict::HostModel(fallback),
         }
     }
@@ -224,6 +228,8 @@ impl<'a> Survey<'a> {
         if let Some(label) = best {
             return ModelVerdict::Model(label.model_name().to_owned());
         }
+        // Of models with too few nodes, the one closest to the threshold makes the most useful
+        // message.
         let mut widest: Option<(u32, Reverse<&str>)> = None;
         for &id in &*place.node.models {
             if let Some(label) = self.index.model(id)
@@ -250,6 +256,8 @@ impl<'a> Survey<'a> {
 
     /// The best model of a node, from the cache if a node of the same class was asked for before.
     pub(crate) fn best_at(&mut self, place: &NodeContext<'a>) -> Option<ModelId> {
+        // Not by node: a cluster of thousands has a few classes, and the choice depends on nothing
+        // else of the node.
         let class = (place.pool, place.within, place.own, &*place.node.models);
         if let Some(known) = self.best.get(&class) {
             return *known;
@@ -293,6 +301,8 @@ impl<'a> Survey<'a> {
         };
         let vendor = match &indexed.vendor {
             NodeVendor::One(vendor) => vendor,
+            // Without a vendor, models of all vendors would count, and KubeVirt adds the vendor
+            // label to every migration target: a VM could get a model that no target supports.
             NodeVendor::Missing => {
                 return Err(Fallback::VendorUnknown {
                     node: node.to_owned(),
@@ -317,6 +327,8 @@ impl<'a> Survey<'a> {
         }
         let bit = place as usize;
         let eligible = selection.eligible.contains(bit);
+        // The VM runs on its node even if that is cordoned by now, so the node supports the model;
+        // for other VMs it is no target.
         let own = u32::from(selection.matching.contains(bit) && !eligible);
         let within = self.vendor_pool(pool, vendor);
         let len = self.pools[pool].vendors[within].1.len + own;
@@ -344,6 +356,9 @@ impl<'a> Survey<'a> {
             .as_ref()
             .and_then(|model| model.vendor.as_ref());
         match model_vendor.filter(|model_vendor| *model_vendor != vendor) {
+            // QEMU reports models of other vendors as usable when their features are there. The
+            // proof of concept checks only the vendor of the node, and would give Intel models to
+            // AMD hosts.
             Some(model_vendor) if policy.foreign == ForeignVendors::Exclude => {
                 Err(ModelRejection::ForeignVendor {
                     vendor: model_vendor.clone(),
@@ -355,6 +370,7 @@ impl<'a> Survey<'a> {
 
     /// How many nodes support a model that may be chosen; or the rule that it fails.
     fn assess_at(&mut self, place: &NodeContext<'a>, id: ModelId) -> Result<u32, ModelRejection> {
+        // Before counting: the reason that holds for all nodes is more useful than a number.
         self.admits(place.vendor, id)?;
         let supporters = self.supporters(place, id);
         if supporters < place.needed.nodes {

@@ -127,6 +127,7 @@ impl Labels {
             None => Arc::from(key),
         };
         let value: Arc<str> = Arc::from(value);
+        // Only `true`: the proof of concept ignores the value, so that `"false"` declares support.
         let is_model = &*value == TRUE && key.strip_prefix(MODEL_LABEL).is_some();
         let id = self.free.pop().unwrap_or_else(|| next(self.all.len()));
         let model = is_model.then(|| {

@@ -96,6 +96,9 @@ impl NodeVendor {
         }
         vendors.sort();
         vendors.dedup();
+        // `cpu-vendor` is not in `nodeLabellerLabels`
+        // (pkg/virt-handler/node-labeller/node_labeller.go), the prefixes that are removed before
+        // nodes are labelled again.
         if vendors.len() > 1 {
             let mut right = vendors.iter().filter(|one| host_vendors.contains(one));
             if let (Some(vendor), None) = (right.next(), right.next()) {

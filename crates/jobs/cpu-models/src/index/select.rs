@@ -44,6 +44,7 @@ impl Index {
         if let Some(affinity) = &demand.affinity {
             let mut any = FixedBitSet::with_capacity(self.all.len());
             for term in affinity.terms() {
+                // Terms are ORed, and an affinity without terms matches no node: the empty union.
                 any.union_with(&self.term(term));
             }
             matching.intersect_with(&any);
@@ -51,6 +52,7 @@ impl Index {
             malformed = (!errors.is_empty()).then_some(AffinityErrors(errors));
         }
         let mut eligible = matching.clone();
+        // Kept apart from `matching`: the node that a VM runs on counts even while it is cordoned.
         self.leave_out(&mut eligible, demand, scope);
         Selection {
             matching,
@@ -120,6 +122,7 @@ impl Index {
                 let sets = sets.filter_map(|value| self.labels.with(key, value));
                 self.keep_any(nodes, sets);
             }
+            // By value and not by node: a key has few values, and each is parsed once.
             Operator::GreaterThan | Operator::LessThan => {
                 let values = self.labels.values(key);
                 let sets = values.filter(|(value, _)| requirement.matches(Some(value)));

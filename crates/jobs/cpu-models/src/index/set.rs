@@ -6,6 +6,8 @@
 use fixedbitset::FixedBitSet;
 
 /// Largest size of a list.
+///
+/// A list of 32 is 128 bytes: as much as the bit set of a thousand nodes.
 const FEW: usize = 32;
 
 /// A set of nodes by their index.

@@ -49,6 +49,9 @@ impl Obsolete {
     pub fn contains(&self, model: &str) -> bool {
         match self {
             Self::BuiltIn => {
+                // `DefaultObsoleteCPUModels` (pkg/virt-handler/node-labeller/util/util.go) lists
+                // both forms, since libvirt began to report versioned names. A configured list is
+                // taken literally, as `filterCpuModels` does.
                 let plain = model.strip_suffix("-v1").unwrap_or(model);
                 BUILT_IN_OBSOLETE.contains(&plain)
             }

@@ -62,6 +62,8 @@ impl Threshold {
     /// Applies the rule to a number of eligible nodes.
     pub fn needed(&self, eligible: u32) -> Needed {
         let plain = match self.share {
+            // Not 33%: the proof of concept has floor(n/3), which requires 3 of 9 nodes where 33%
+            // would be 2.
             Share::Third => eligible / 3,
             // At most `eligible`, so it fits into 32 bits.
             Share::Percent(percent) => {
@@ -78,6 +80,8 @@ impl Threshold {
             }
         };
         let (nodes, limit) = match self.maximum {
+            // The minimum first: fewer than two nodes means no migration at all, whatever the
+            // maximum is.
             _ if plain < self.minimum => (self.minimum, Some(Limit::Minimum)),
             Some(maximum) if plain > maximum => (maximum, Some(Limit::Maximum)),
             _ => (plain, None),

@@ -11,6 +11,8 @@ impl Vendor {
     /// A vendor by the name in a label. Zhaoxin CPUs report the CPUID vendor of Centaur, the
     /// company they descend from.
     pub fn new(name: &str) -> Self {
+        // The built-in table has Zhaoxin, node labels have what the CPU reports: unequal names
+        // would make every node foreign to its own models.
         Self(Arc::from(if name == "CentaurHauls" {
             "Zhaoxin"
         } else {
