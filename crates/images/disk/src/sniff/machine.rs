@@ -39,6 +39,8 @@ pub(super) fn pe(head: &[u8]) -> Option<&'static str> {
         0x8664 => Some("amd64"),
         0x014c => Some("386"),
         0xaa64 => Some("arm64"),
+        // The numbers are from the PE specification (`IMAGE_FILE_MACHINE_*`); those of
+        // ELF below from its `e_machine` registry.
         0x01c0 | 0x01c2 | 0x01c4 => Some("arm"),
         0x5064 => Some("riscv64"),
         0x6264 => Some("loong64"),
