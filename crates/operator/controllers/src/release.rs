@@ -100,6 +100,7 @@ pub async fn start(
         }
     });
     queue.add(policy_key());
+    // One worker, because there is one policy; the queue would hand its key to one worker at a time anyway.
     manager.start(controller, &queue, 1);
     Ok(())
 }
@@ -162,6 +163,8 @@ impl Reconcile for ReleaseController {
             return Ok(Next::Wait);
         };
         let mut decision = self.decide(&inputs);
+        // Decided again at most once: the second decision reports the missing
+        // permission and writes no ClusterVersion.
         if self.keep(&inputs, &decision).await? {
             decision = self.decide(&inputs);
         }

@@ -95,6 +95,7 @@ impl GatedPods {
             backoff: waiting.next.saturating_duration_since(now),
         };
         let next = next_inspection(wait, timeout);
+        // Set under the same lock as the decision: two workers cannot both start an inspection of one pod.
         waiting.inspecting |= matches!(next, NextInspection::Now(_));
         next
     }

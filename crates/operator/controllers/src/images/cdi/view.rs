@@ -118,7 +118,6 @@ impl ImportView {
         view
     }
 
-    /// Objects of an optional kind in a namespace.
     /// The snapshots of a namespace.
     pub(super) async fn snapshots(&self, namespace: &str) -> Result<Vec<VolumeSnapshot>, Error> {
         let cache = self
