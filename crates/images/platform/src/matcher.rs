@@ -190,8 +190,8 @@ impl Matcher {
     fn features(&self, image: &Platform) -> Result<usize, Unfit> {
         let given = |feature: &&String| {
             self.wanted.os_features.contains(feature)
-                // containerd adds the feature to the platform of Windows hosts itself (`defaults_windows.go` in
-                // containerd/platforms), so a host never has to state it.
+                // containerd ignores the feature when it matches, as Nano Server lacks it (`stripWin32kFeature` in
+                // `platform_windows_compat.go` of containerd/platforms).
                 || (self.wanted.os == "windows" && *feature == WIN32K)
         };
         let missing: Vec<String> = image
