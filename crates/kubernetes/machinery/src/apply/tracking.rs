@@ -181,6 +181,7 @@ pub(super) fn record_update(
                 entry.set.subtract(&comparison.removed);
                 !entry.set.is_empty()
             }
+            // The version of this entry is not served: it is dropped (`merge/update.go` of structured-merge-diff).
             Ok(None) => false,
             Err(why) => {
                 failure = Some(why);

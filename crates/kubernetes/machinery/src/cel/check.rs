@@ -47,6 +47,7 @@ pub(crate) fn check(
         for t in &mut checker.types {
             *t = bindings.substitute(t, true);
         }
+        // Only without type errors: the literals of an expression with unknown types would be judged by guesses.
         checker.validate_literals(expr, false);
     }
     if !checker.issues.is_empty() {
@@ -212,6 +213,7 @@ impl Checker<'_> {
     fn select(&mut self, expr: &mut Expr) -> Type {
         let pos = expr.pos;
         // A dotted name may be that of a type.
+        // Before the operand is checked: `google.protobuf` alone is undeclared, and would be reported.
         if let Some(name) = expr.qualified_name()
             && let Some(t) = named_type(&name)
         {
@@ -348,6 +350,7 @@ impl Checker<'_> {
             if overload.args.len() != types.len() {
                 continue;
             }
+            // Fresh variables for each attempt: an overload that fails half-way must not leave bindings for the next.
             let base = self.bindings.reserve(2);
             let wanted: Vec<Type> = overload.args.iter().map(|t| t.instantiate(base)).collect();
             if self.bindings.assign_all(types, &wanted) {

@@ -19,6 +19,8 @@ use crate::schema::{OldItems, Schema};
 /// Budget of all rules on one object (`celconfig.RuntimeCELCostBudget`).
 const OBJECT_BUDGET: u64 = 10_000_000;
 /// Longest message an expression may make.
+// `MaxEvaluatedMessageExpressionSizeBytes`: the message goes into a response
+// header or a Status, once for each violation.
 const MAX_MESSAGE: usize = 5 * 1024;
 const EXHAUSTED: &str = "validation failed due to running out of cost budget, no further \
                          validation rules will be run";
@@ -307,6 +309,7 @@ impl Run {
     }
 
     fn add(&mut self, rule: &Rule, error: FieldError, ratchet: &Ratchet<'_>) {
+        // A transition rule is about the change itself, so an unchanged value cannot excuse it.
         if !rule.uses_old && ratchet.unchanged(&mut self.equality) {
             self.findings.warnings.push(error.to_string());
         } else {

@@ -52,6 +52,7 @@ pub fn validate_crd_update(new: &Value, old: &Value, checks: &Checks<'_>) -> Vec
         (at, view.name(key), old_view.name(key))
     };
     let mut immutable = Vec::new();
+    // Before it is established, no object exists that a new scope or kind could orphan.
     if is_condition_true(old, "Established") {
         immutable.extend([of_spec("scope"), of_names("kind")]);
     }
@@ -342,6 +343,7 @@ fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
             .is_some_and(|front| front.is_empty() || front.ends_with('.'))
     });
     let state = approval_state(crd);
+    // An unchanged annotation is tolerated even if invalid: existing CRDs must stay updatable.
     if !community || old.is_some_and(|old| approval_state(old) == state) {
         return None;
     }
@@ -374,6 +376,7 @@ fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
 
 fn preserve_unknown_fields(spec: Node<'_>, old: Option<Node<'_>>) -> Option<FieldError> {
     let key = "preserveUnknownFields";
+    // CRDs from v1beta1 may keep the field; new ones may not set it.
     if !spec.flag(key) || old.is_some_and(|old| old.flag(key)) {
         return None;
     }

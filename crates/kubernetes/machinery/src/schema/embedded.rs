@@ -206,6 +206,7 @@ fn resource(
     match decode_fields(metadata, false) {
         Err(error) => errors.invalid(&at, metadata.clone(), error),
         Ok((mut metadata, _)) => {
+            // Upstream's own placeholder: an embedded template needs no name, but `ValidateObjectMeta` requires one.
             metadata.entry("name").or_insert_with(|| "fakename".into());
             let namespaced = metadata.contains_key("namespace");
             errors.extend(check_meta(&Value::Object(metadata), namespaced, &at));

@@ -18,6 +18,7 @@ pub(super) fn check(node: Node<'_>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     invariants(node, Level::Root, path, &mut errors);
     complete(node, Some(node), path, path, &mut errors);
+    // Upstream walks Go maps in random order and sorts by text in the end.
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
@@ -97,6 +98,8 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
         }
     }
     let skip_any_of = is_int_or_string(node);
+    // The two spellings of int-or-string that predate `x-kubernetes-int-or-string` and that controller-gen still
+    // writes; everything else in `anyOf` must not state a type.
     let skip_first = node.children("allOf").next().is_some_and(is_int_or_string);
     values(node, skip_any_of, skip_first, path, errors);
 
