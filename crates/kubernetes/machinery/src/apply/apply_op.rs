@@ -44,7 +44,7 @@ pub fn apply(
         return Err(ApplyError::InvalidObjectType(kind_label(config)));
     }
 
-    // Without force first, even for `kubectl`: only the conflicts tell which fields client-side apply owned. Upstream
+    // Without force first, even for `kubectl`: only the conflicts show which fields client-side apply owned. Upstream
     // does the same in `managedfields/internal/lastappliedmanager.go`.
     let outcome = match apply_once(request, &live, config, managed.clone(), force) {
         Err(ApplyError::Conflict(conflicts)) if request.manager == last_applied::MANAGER => {

@@ -164,6 +164,8 @@ impl Checker<'_> {
                     }
                     joined = Some(self.join(joined, t));
                 }
+                // An empty list fits any list type: a variable lets its use decide,
+                // where `dyn` would disable the check.
                 let item = joined.unwrap_or_else(|| self.bindings.fresh());
                 Type::list(item)
             }
@@ -200,6 +202,7 @@ impl Checker<'_> {
     }
 
     fn lookup(&mut self, name: &str) -> Option<Type> {
+        // Innermost first: variables of macros shadow declared ones, and those shadow type names.
         if let Some((_, t)) = self.scopes.iter().rev().find(|(n, _)| n == name) {
             return Some(t.clone());
         }
@@ -351,6 +354,7 @@ impl Checker<'_> {
                 continue;
             }
             // Fresh variables for each attempt: an overload that fails half-way must not leave bindings for the next.
+            // Two, because no declaration has more parameters than `A` and `B`.
             let base = self.bindings.reserve(2);
             let wanted: Vec<Type> = overload.args.iter().map(|t| t.instantiate(base)).collect();
             if self.bindings.assign_all(types, &wanted) {

@@ -151,6 +151,8 @@ impl<'a> Evaluator<'a> {
     /// A branch of `?:` that is a variable is resolved without being observed.
     fn branch(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
         let value = self.eval(expr)?;
+        // Upstream's cost tracker observes the conditional as one attribute (`interpreter/attributes.go`), so the
+        // branch is not charged again.
         if expr.is_attribute() {
             self.meter.cost = self.meter.cost.saturating_sub(1);
         }

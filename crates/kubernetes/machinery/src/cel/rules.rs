@@ -261,6 +261,7 @@ impl Run {
             return;
         }
         let kind = type_text(schema);
+        // Exactly used up is not yet an error; the next node with rules reports it, as upstream does.
         if self.budget == Some(0) {
             self.findings.errors.invalid(path, kind, EXHAUSTED);
             self.budget = None;
@@ -364,6 +365,7 @@ impl Run {
                 return FieldError::invalid(&path, kind, problem);
             }
         };
+        // Objects and lists are left out of the message: it would repeat what may be the whole object.
         let shown = (!matches!(kind, "object" | "array")).then(|| new.clone());
         let (kind, value, detail) = match rule.source.reason.as_str() {
             "FieldValueForbidden" => (ErrorKind::Forbidden, None, detail),

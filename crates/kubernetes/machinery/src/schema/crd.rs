@@ -88,6 +88,8 @@ pub fn crd_warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
             .flat_map(unrecognized_formats)
             .collect()
     };
+    // Only new ones: a controller that applies its CRD at each start would
+    // otherwise log the same warnings every time.
     let known = old.map(formats).unwrap_or_default();
     formats(crd)
         .into_iter()
@@ -127,6 +129,8 @@ impl<'a> View<'a> {
     fn value(version: &'a Value, key: &str) -> Option<&'a Value> {
         version
             .get(key)
+            // Go's conversion compares with `DeepEqual` after defaulting, in which a nil
+            // and an empty list of columns mean the same.
             .filter(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()))
     }
 

@@ -99,6 +99,8 @@ impl Coercer {
                 self.unknown.extend(prefixed);
                 map.insert("metadata".to_owned(), Value::Object(decoded));
             }
+            // Upstream passes it through as well: an object in storage stays readable, and validation reports its
+            // metadata at the next write.
             Err(_) if self.drop_invalid => {}
             Err(error) => return Err(FieldError::invalid(&at, metadata.clone(), error)),
         }

@@ -140,12 +140,14 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
             let at = at.child("type");
             errors.invalid(&at, metadata.text("type"), "must be object");
         }
+        // The API server validates metadata itself; a schema that restricts labels, for example, would contradict it.
         if level == Level::Root && !only_names(metadata) {
             let detail = "must not specify anything other than name and generateName, but metadata is \
                           implicitly specified";
             errors.forbidden(&at, detail);
         }
     }
+    // Pruning would empty every such object, except for its metadata.
     if embedded && !preserve && !node.has_entries("properties") {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                       x-kubernetes-preserve-unknown-fields";
