@@ -63,8 +63,9 @@ impl Token {
             .expires_in
             .and_then(|seconds| seconds.as_u64())
             .map_or(MIN_LIFETIME, Duration::from_secs)
-            // The specification tells servers to never issue less than 60 seconds (`docs/content/spec/auth/token.md`
-            // in distribution). A server that states 0 would cause a token request for each layer.
+            // The specification requires servers to never issue less than 60 seconds
+            // (`docs/content/spec/auth/token.md` in distribution). A server that states 0 would cause a token request
+            // for each layer.
             .clamp(MIN_LIFETIME, MAX_LIFETIME);
         // A tenth less, so that it does not expire in flight.
         Ok(Self {
