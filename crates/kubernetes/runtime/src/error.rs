@@ -64,9 +64,9 @@ impl Error {
     pub fn is_namespace_terminating(&self) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         let mut causes = details.into_iter().flat_map(|details| &details.causes);
-        // The code (403) and reason (`Forbidden`) are those of an RBAC denial; only this cause tells them
-        // apart. The NamespaceLifecycle admission plugin sets it
-        // (`pkg/admission/plugin/namespace/lifecycle/admission.go` in k8s.io/apiserver).
+        // The code (403) and reason (`Forbidden`) are those of an RBAC denial as well; only this cause differs. The
+        // NamespaceLifecycle admission plugin sets it (`pkg/admission/plugin/namespace/lifecycle/admission.go` in
+        // k8s.io/apiserver).
         causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 
