@@ -62,8 +62,8 @@ pub const PATH: &str = "/admit";
 /// Delay before a failed registration is retried.
 const REGISTRATION_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How often the registration is verified.
-// kubelet's readiness probe asks every ten seconds by default; a registration that was deleted by hand takes this
-// replica out of its Service within half a minute.
+// A difference counts when it is seen twice, and kubelet by default needs three failed probes, ten seconds apart: a
+// registration that was deleted by hand takes this replica out of its Service after about a minute.
 const REGISTRATION_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A running webhook; it stops when dropped.
