@@ -129,8 +129,7 @@ impl<'a> View<'a> {
     fn value(version: &'a Value, key: &str) -> Option<&'a Value> {
         version
             .get(key)
-            // Go's conversion compares with `DeepEqual` after defaulting, in which a nil
-            // and an empty list of columns mean the same.
+            // Upstream's conversion compares with `Semantic.DeepEqual`, for which a nil and an empty list are equal.
             .filter(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()))
     }
 
