@@ -320,7 +320,7 @@ fn copied(claim: &PersistentVolumeClaim) -> Vec<String> {
     });
     let by_name = spec.data_source.as_ref();
     let by_name = by_name.map(|from| term("", home, &from.name));
-    // The reference first: the API server fills it from `dataSource`, and it alone can name another namespace.
+    // `dataSourceRef` first: the API server fills it from `dataSource`, and it alone can name another namespace.
     by_reference.or(by_name).into_iter().collect()
 }
 
