@@ -37,6 +37,8 @@ impl Backend {
         // The authority is not used on a Unix socket.
         let endpoint = Endpoint::from_static("http://localhost");
         Ok(Self {
+            // Lazy, because at boot this service and containerd start in any order; kubelet's first call then waits
+            // for containerd and not this process.
             channel: endpoint.connect_with_connector_lazy(connector),
             path,
         })
@@ -93,6 +95,8 @@ impl Backend {
         let answer = client.server_streaming(tonic::Request::new(request), path, Passing);
         match answer.await {
             Ok(answer) => Ok(Some(answer.into_inner())),
+            // `StreamImages` is new (KEP-5825); a runtime without it answers `Unimplemented`, and kubelet itself
+            // falls back to `ListImages` in the same way.
             Err(status) if status.code() == Code::Unimplemented => Ok(None),
             Err(status) => Err(self.status_of(status)),
         }

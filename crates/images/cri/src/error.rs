@@ -108,6 +108,8 @@ impl Error {
     pub fn status(&self) -> Status {
         let code = self.code();
         let mut text = error_chain(self);
+        // kubelet strips the code of `Unknown` errors only, and compares the beginning of what remains; with any
+        // other code the text starts with `rpc error:` and the reason is lost.
         if code == Code::Unknown {
             text = format!("RegistryUnavailable: {text}");
         }
@@ -117,6 +119,8 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Unnamed { .. } | Self::Reference(_) | Self::Handler { .. } => {
+                // kubelet retries any code with the same backoff, so codes serve operators and `crictl`.
+                // `InvalidArgument` says that the request has to change, `DataLoss` below that the image has to.
                 Code::InvalidArgument
             }
             Self::Choose { source, .. } => match &**source {

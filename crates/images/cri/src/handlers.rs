@@ -187,6 +187,8 @@ impl Handlers {
         if let Some(name) = text_of(&table, &["default"]) {
             default = Some(name.to_owned());
         }
+        // A typing error in a section name would otherwise start a service without handlers, which forwards
+        // everything and looks healthy.
         if sections.is_empty() && !is_ours {
             return Err(wrong(
                 "it has no handler; expected [handlers.NAME], or containerd's plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.NAME".to_owned(),
@@ -312,9 +314,13 @@ fn containerd(
             let isolation = table_of(runtime, &["options"])
                 .and_then(|options| options.get("SandboxIsolation"))
                 .and_then(Value::as_integer);
+            // 1 is `HYPERVISOR` in the options of the Windows shim (hcsshim, `runhcs-v1`); 0
+            // and a missing value are process isolation.
             section.hyper_v = isolation == Some(1);
         }
     }
+    // After the runtimes, so that an explicit `runtime_platforms` entry wins over
+    // what is derived from the shim's options.
     for plugin in IMAGES {
         for key in PLATFORMS {
             let Some(section) = table_of(table, &["plugins", plugin, key]) else {

@@ -115,9 +115,13 @@ impl Puller {
             )
             .chain([chain.clone()])
             .collect();
+        // Before anything is written: the collector may run between the first blob and the
+        // record, and would take the blobs for garbage.
         let lease = self.store.lease(leased);
         let size = self.keep(&name, &documents).await?;
         // Another pull may be unpacking the same layers.
+        // After the lease, before the snapshot is looked up: the second of two pulls finds the snapshot of the first
+        // instead of unpacking it again.
         let guard = self.store.unpacking.lock(&chain).await;
         let reserved = match self.store.snapshots.get(&chain) {
             Some(_) => None,
@@ -213,6 +217,8 @@ impl Puller {
         };
         let unpacked = spawn_blocking(move || unpacking.run(receivers));
         let downloads = stream::iter(layers.iter().zip(senders).map(Ok));
+        // No limit here: the semaphore below is shared by all pulls. Layers are fetched at once but unpacked in
+        // order, as each hides parts of those below it.
         let downloaded = downloads.try_for_each_concurrent(None, |((layer, _), done)| async {
             // The semaphore is never closed.
             let _permit = self.downloads.acquire().await;
@@ -336,6 +342,8 @@ impl Unpacking {
                     image: self.name.clone(),
                 });
             }
+            // After the layer has arrived, not before: with two decoders, two slow
+            // downloads would otherwise stop every other pull.
             let _permit = self.permit()?;
             let path = self.store.blobs.path(&layer.digest);
             let file = File::open(path).map_err(|source| self.file(source))?;
@@ -357,6 +365,7 @@ impl Unpacking {
             left_out,
             boot: None,
         };
+        // The rename is the commit. A crash before it leaves a folder in `unpacking/`, which the next start empties.
         let added = self.store.snapshots.add(&self.chain, about, scratch);
         added.map_err(|source| self.file(source))?;
         self.store.measure();
@@ -430,6 +439,9 @@ fn recorded_layer(layer: &Descriptor) -> Descriptor {
 /// token. They are sent only to the server they name.
 fn keyring_of(auth: &AuthConfig, reference: &Reference) -> Keyring {
     let host = reference.host().as_str();
+    // containerd's rules and their order (`ParseAuth` in
+    // `internal/cri/server/images/image_pull.go`): credentials for another server are not an error,
+    // the pull goes on without them. The registry token is ours; containerd has none.
     if !auth.server_address.is_empty() && !is_for(&auth.server_address, host) {
         return Keyring::anonymous();
     }

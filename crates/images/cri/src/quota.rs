@@ -44,6 +44,8 @@ impl Quota {
         let mut state = self.state.lock();
         let used = state.used.saturating_add(state.reserved);
         if let Some(limit) = self.limit
+            // Reserved bytes that are written and measured count twice for a moment. Too strict is the safe side: an
+            // image that was refused is retried by kubelet, a full file system evicts pods.
             && used.saturating_add(bytes) > limit
         {
             return Err(QuotaExceeded {

@@ -159,6 +159,8 @@ impl Records {
 
     /// Adds an image, or its new names to an existing one; returns its id.
     pub(crate) fn add(&mut self, mut new: Record) -> io::Result<Digest> {
+        // If the file cannot be written, memory must not show an image that a restart would forget: kubelet would
+        // have started containers from it.
         let before = self.all.clone();
         // A name refers to one image per target: it moves to the new image.
         for record in &mut self.all {
@@ -172,6 +174,8 @@ impl Records {
                 && record.config == new.config
                 && record.manifest == new.manifest
         });
+        // Same content for the same target: the names are added and the id stays, as
+        // kubelet keys its garbage collection by id.
         let id = if let Some(record) = same {
             record.tags.append(&mut new.tags);
             record.digests.append(&mut new.digests);
@@ -240,6 +244,8 @@ impl Records {
         let mut file = tempfile::NamedTempFile::new_in(scratch)?;
         file.write_all(&bytes)?;
         file.as_file().sync_all()?;
+        // Temporary file, sync, rename, sync of the folder: after a power failure the file is the old or the new one.
+        // A database, as containerd has, would be a format to migrate for a few hundred records.
         file.persist(&self.path)?;
         File::open(folder)?.sync_all()
     }

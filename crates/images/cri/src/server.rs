@@ -23,6 +23,7 @@ use crate::service::Service;
 use crate::socket::{Socket, SocketError};
 
 /// How long pulls in progress may continue after shutdown begins.
+// A pull that does not end in time is not lost: its downloads stay in `ingest/`, and kubelet's retry resumes them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A bound service.
@@ -59,6 +60,8 @@ impl Listening {
             async move {
                 stop.await;
                 // No new connections; the drain timeout starts now.
+                // Removed first: kubelet reconnects to the path, and a new process can
+                // bind it while this one still drains.
                 drop(self.socket);
                 drop(stopping);
             },
@@ -176,5 +179,7 @@ fn limit(request: &Request<Body>) -> Option<Duration> {
         "n" => Duration::from_nanos(number),
         _ => return None,
     };
+    // critest requires `DeadlineExceeded` for a pull with a short deadline; without the margin, tonic's timer wins
+    // and the client sees `Cancelled`.
     Some(limit.saturating_sub(Duration::from_millis(1)))
 }

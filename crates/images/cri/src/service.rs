@@ -27,6 +27,7 @@ use crate::store::{Garbage, OpenError, Store};
 use crate::target::{Named, Target, handler_of};
 
 /// How long unreferenced content is kept: a retried pull resumes its downloads.
+// kubelet's image backoff ends at five minutes, so a pod that retries a failed pull comes back well within the hour.
 const GARBAGE_AGE: Duration = Duration::from_hours(1);
 
 /// How often garbage is collected.
@@ -90,6 +91,8 @@ impl Service {
         let stop = Arc::new(AtomicBool::new(false));
         let (scrubbed, stopped) = (Arc::clone(&store), Arc::clone(&stop));
         // Not the runtime's blocking pool: the runtime would wait for it on shutdown.
+        // In the background: reading all layers takes minutes, and kubelet gives the image service seconds at node
+        // start. Snapshots, which containers use, are checked before.
         std::thread::spawn(move || scrubbed.scrub(&stopped));
         let collected = Arc::downgrade(&store);
         tokio::spawn(async move {
@@ -193,6 +196,8 @@ impl Service {
         request: Bytes,
     ) -> Result<Bytes, Status> {
         if let Some(backend) = &self.inner.backend {
+            // An error of the backend fails the whole call: a list without the backend's images would make kubelet's
+            // garbage collector and `kubectl describe node` believe that they are gone.
             own.extend_from_slice(&backend.ask(path, request).await?);
         }
         Ok(own.into())
@@ -249,6 +254,8 @@ impl Service {
     fn fallback_backend(&self, spec: &api::ImageSpec) -> Option<&Backend> {
         let backend = self.inner.backend.as_ref()?;
         let theirs = matches!(self.responder(spec), Responder::Theirs);
+        // kubelet removes images by id alone and drops the handler, so an id that is
+        // unknown here may belong to the backend.
         (theirs || Named::read(&spec.image).is_id()).then_some(backend)
     }
 
@@ -330,6 +337,7 @@ impl Service {
         let Some(record) = self.find(&spec) else {
             return match self.fallback_backend(&spec) {
                 Some(backend) => backend.ask(calls::REMOVE_IMAGE, request.bytes).await,
+                // The CRI requires success for an image that does not exist (`RemoveImage` is idempotent).
                 None => Ok(Bytes::new()),
             };
         };

@@ -77,6 +77,8 @@ impl Socket {
                 let path = path.to_owned();
                 return Err(SocketError::NotASocket { path });
             }
+            // Only a connection proves that a process listens: the file of a killed process stays, and refusing it
+            // would need an administrator after every crash.
             Ok(_) if UnixStream::connect(path).is_ok() => {
                 let path = path.to_owned();
                 return Err(SocketError::Busy { path });
@@ -93,6 +95,8 @@ impl Socket {
             let first = private.path().join("s");
             let listener = UnixListener::bind(&first)?;
             fs::set_permissions(&first, fs::Permissions::from_mode(0o600))?;
+            // `bind` creates the socket with the umask, and `chmod` follows: at the final path there would be a
+            // moment in which any user could connect and pull with the node's credentials.
             fs::rename(&first, path)?;
             Ok((inode(path)?, listener))
         })();

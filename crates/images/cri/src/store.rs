@@ -203,6 +203,8 @@ impl Store {
     pub(crate) fn reserve_space(&self, bytes: u64) -> Result<(), QuotaExceeded> {
         self.quota.reserve(bytes).or_else(|refusal| {
             // A request larger than the limit must not empty the store.
+            // Collecting everything cannot help here, and would throw away partial downloads
+            // and layers that other pulls resume from.
             if bytes > refusal.limit {
                 return Err(refusal);
             }
@@ -242,6 +244,8 @@ impl Store {
             }
         }
         for digest in blobs {
+            // Lease, then record, both checked under the lease lock: a pull that takes a lease now waits until the
+            // removal is done, and then finds the blob missing and fetches it.
             self.leases.unless_leased(&digest, || {
                 if self.needs(|record| record.blobs().any(|blob| *blob == digest)) {
                     return;
@@ -285,6 +289,7 @@ impl Store {
 fn known(path: &Path) -> io::Result<Records> {
     match Records::open(path) {
         Ok(records) => Ok(records),
+        // Not damaged, only unreadable for this user: moving the file aside would make root's images unknown.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
         Err(error) => {
             let aside = path.with_extension("json.damaged");

@@ -15,6 +15,7 @@ pub const OS: &str = "kubernetes.io/os";
 pub const ARCHITECTURE: &str = "kubernetes.io/arch";
 
 /// The minimum length of an id prefix; `crictl` shows 13 digits.
+// Shorter ones are more likely to be names: `cafe` is a valid repository.
 const MIN_ID_PREFIX: usize = 6;
 
 /// The handler and platform an image is requested for.

@@ -99,6 +99,9 @@ impl<'a> Canvas<'a> {
             // Up to the border of the next block.
             let whole = BLOCK - usize::try_from(place % BLOCK as u64).unwrap_or(0);
             let block = rest.get(..whole).unwrap_or(rest);
+            // Zeros are never written: `prepare` made the target zeros, so a sparse disk stays sparse whatever the
+            // image stored explicitly. A caller that wrote there before would need `Sink::zero`; no format here
+            // writes a place twice with different content.
             if is_zero(block) {
                 self.flush(offset, data, start.take(), at)?;
             } else {
@@ -149,6 +152,8 @@ impl<'a> Canvas<'a> {
     /// Where the tail begins.
     fn tail(&self) -> u64 {
         self.size
+            // Aligned to a megabyte, so that parked clusters keep the alignment they have in the image and blocks of
+            // the file system are not shared with the disk.
             .checked_next_multiple_of(1 << 20)
             .unwrap_or(u64::MAX)
     }
@@ -160,6 +165,8 @@ impl<'a> Canvas<'a> {
         };
         // A hole reads as zeros. A target without space is not an error here: another pass can do
         // without the tail.
+        // The error is dropped on purpose: usually the volume has no space above the disk, and a second pass over the
+        // network is slower but succeeds.
         if is_zero(data) || self.sink.write_at(place, data).is_ok() {
             self.parked += data.len() as u64;
             return true;
@@ -183,6 +190,8 @@ impl<'a> Canvas<'a> {
         let size = self.size;
         // The tree was created for the size known at the beginning.
         if self.tree.size() != size {
+            // The hash depends on the size through the leaf size. Raw disks of unknown length are read back once for
+            // it; compressed raw images in archives are the only ones affected.
             self.tree = Tree::new(size);
             self.tree.tear_all();
         }

@@ -28,6 +28,8 @@ pub(crate) const BLOCK: usize = 4096;
 const MIN_LEAF_BYTES: u64 = 1 << 20;
 
 /// The maximum number of leaves.
+// A disk of 64 GiB has leaves of 1 MiB; beyond, leaves grow instead of their number, and with them only the amount
+// that is read back after an out-of-order write.
 const MAX_LEAVES: u64 = 1 << 16;
 
 /// The content hash of a disk.
@@ -68,6 +70,8 @@ impl Leaf {
     }
 
     fn add(&mut self, number: u32, data: &[u8]) {
+        // SHA-256 cannot insert: once a block came late, the leaf is worthless and is read back. Sorting in memory
+        // would need the whole leaf.
         if self.torn || number < self.next {
             self.torn = true;
             return;
@@ -146,6 +150,8 @@ impl Tree {
         mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
     ) -> Result<ContentHash, E> {
         let mut root = Hasher::new(Algorithm::Sha256);
+        // A version, so that a later scheme never produces a hash that an older
+        // import already recorded for other content.
         root.update(b"medley disk 1\n");
         root.update(&self.size.to_be_bytes());
         root.update(&self.leaf.to_be_bytes());

@@ -97,6 +97,8 @@ impl Folder {
         if changes.clears {
             self.files.clear();
         }
+        // After the whole layer was read and before its files are added: whiteouts apply to lower layers only,
+        // wherever they stand in the archive.
         self.files.retain(|name, _| !changes.hides.contains(name));
         self.files.extend(changes.adds);
         let files = self.files.iter();

@@ -13,6 +13,8 @@ use crate::unpack::{Limits, Packing, UnpackError, Unpacker, Windows};
 const HEAD: usize = 512;
 
 /// The maximum nesting of compression around a disk.
+// `disk.img.xz` inside a gzip layer counts once here, as the layer was unpacked before; `disk.img.gz.xz` exists by
+// mistake. A third level is a bomb.
 const MAX_NESTING: usize = 2;
 
 /// The zeros of holes, for formats that read every byte.
@@ -234,6 +236,8 @@ impl<'a> Image<'a> {
             }
             let piece = length.min(ZEROS.len() as u64);
             self.zeros = self.zeros.saturating_add(piece);
+            // A sparse entry of 8 EiB costs an archive a few bytes; for qcow2 each zero would be parsed. Raw disks
+            // skip holes and are bounded by the size of the target instead.
             if self.zeros > self.limits.free {
                 return Err(UnpackError::Bomb {
                     packed: 0,
@@ -299,6 +303,8 @@ impl<'a> Image<'a> {
         let Body::Unknown(sink) = std::mem::replace(&mut self.body, Body::Gone) else {
             return Ok(());
         };
+        // Refused by name rather than written as raw: a VMDK that is copied byte by byte gives a VM that does not
+        // boot, and no message anywhere.
         if let Some(format) = foreign(head) {
             return Err(Error::UnsupportedFormat {
                 format,

@@ -131,6 +131,8 @@ impl Default for Options {
         Self {
             limits: Limits::default(),
             threads: 2,
+            // A checkpoint syncs the target and writes up to some megabytes of state. At a gigabit a second, this is
+            // one every two seconds at most, and a restarted pod repeats as much.
             checkpoint_every: 256 << 20,
         }
     }
@@ -244,10 +246,14 @@ pub fn import(
         missing: 0,
     };
     let top = start.as_ref().map_or(layers.len(), |start| start.layer + 1);
+    // From the top: the first layer with a file in `/disk` decides, and the layers below,
+    // often a whole base image, are never downloaded.
     for index in (0..top.min(layers.len())).rev() {
         let Some(layer) = layers.get(index) else {
             break;
         };
+        // Another pass has to see the same names again; with the state after the
+        // first pass, the disk would be found twice.
         let before = run.overlay.clone();
         let mut passed = run.layer(index, layer, source, start.take())?;
         while let Some(Ended::Again { missing }) = passed.ended {

@@ -145,6 +145,8 @@ impl Overlay {
         match path.as_slice() {
             [OPAQUE | b".wh.disk"] | [b"disk", OPAQUE] => self.hides_all = true,
             [b"disk"] if entry.kind == Kind::Directory => self.folder = true,
+            // An upper layer has `/disk` as a folder, and a lower one has something else of that name: overlay file
+            // systems do not merge the two, so everything below is hidden.
             [b"disk"] if self.folder => self.hides_all = true,
             [b"disk"] if !self.hidden_all => return Err(OverlayError::NotAFolder),
             [b"disk", name] => return self.name(name, entry),
@@ -201,6 +203,7 @@ impl Overlay {
         match entry.kind {
             Kind::Directory => Ok(Action::Skip),
             Kind::CharacterDevice | Kind::BlockDevice | Kind::Pipe | Kind::Other => {
+                // A device or pipe in `/disk` is never a disk, and an importer that opened one would block.
                 Err(OverlayError::NotAFile {
                     path: show(&entry.path),
                 })
@@ -221,6 +224,8 @@ impl Overlay {
                         second: show(name),
                     });
                 }
+                // Taken as it streams by, before it is known to be the only one. Looking ahead would need scratch
+                // space for the whole disk, and a second file is an error in any case.
                 self.found = Some(name.to_vec());
                 Ok(Action::Take)
             }

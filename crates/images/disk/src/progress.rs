@@ -77,6 +77,8 @@ impl Meter {
         let seconds = passed.as_secs_f64();
         let current = bytes.saturating_sub(self.bytes) as f64 / seconds;
         // Weighted by time, so that the length of the interval does not matter.
+        // An exponential average: it needs one number, and a stalled download shows a falling
+        // rate instead of the average since the start.
         let weight = 1.0 - (-seconds / MEMORY).exp();
         self.rate = Some(match self.rate {
             Some(rate) => rate + (current - rate) * weight,

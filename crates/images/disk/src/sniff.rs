@@ -61,6 +61,8 @@ impl Sniffed {
         };
         let proofs = of(Weight::Proof);
         Self {
+            // Hints count only without proofs: an image that boots with several firmwares may carry BIOS code beside
+            // an EFI program for arm64.
             architectures: if proofs.is_empty() {
                 of(Weight::Hint)
             } else {

@@ -137,7 +137,7 @@ pub struct Attributes {
     pub extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The text.
+/// What the reader found in its input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
     Entry(Entry),

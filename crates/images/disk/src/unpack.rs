@@ -48,8 +48,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             unpacked: 64 << 40,
+            // deflate reaches 1032 at most; zstd and xz compress zeros far better, which is what `free` is for.
             ratio: 2_000,
             free: 16 << 30,
+            // 32 MiB: half of an importer's memory, and the most that Go's zstd encoder asks for. zstd's own default
+            // limit is 2^27, which the pod could not hold.
             window_log: 25,
         }
     }
@@ -310,6 +313,7 @@ impl Unpacker {
         unpacker.unpacked = unpacked;
         unpacker.start(packing)?;
         if let Decoder::Gzip { members, .. } = &mut unpacker.decoder {
+            // Resumed behind a member: zeros that follow are padding, not a broken header.
             *members = 1;
         }
         Ok(unpacker)
@@ -432,6 +436,7 @@ impl Unpacker {
             if input.is_empty() && made < CHUNK {
                 return Ok(UnpackStep::More);
             }
+            // Neither input nor output: the decoder would be called with the same arguments for ever.
             if used == 0 && made == 0 {
                 return Err(self.broken("it does not go on").into());
             }

@@ -140,6 +140,8 @@ impl Error {
         match self {
             Self::Disk { source, .. } => match &**source {
                 disk::Error::Read { source, .. } => {
+                    // An I/O error without a registry error is a local one, of a mounted image for example: worth a
+                    // retry, as nothing says that it is final.
                     oci::Error::of_io(source).is_none_or(oci::Error::is_transient)
                 }
                 _ => false,
@@ -169,6 +171,8 @@ fn of_resolution(error: &resolve::Error) -> Reason {
             NoMatch::Empty { .. } | NoMatch::NotFound { .. } => Reason::ArchitectureNotFound,
             NoMatch::NotAnIndex { .. } => Reason::NotAnIndex,
             NoMatch::NotAnImage { .. } => Reason::NoDisk,
+            // The index lists the platform, but a sparse mirror does not hold its manifest: for the user that is a
+            // missing image, not a missing architecture.
             NoMatch::Unavailable { .. } => Reason::ImageNotFound,
             NoMatch::TooMuch { .. } => Reason::ImportFailed,
         },

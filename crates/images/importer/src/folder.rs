@@ -12,6 +12,8 @@ use crate::error::Error;
 /// Limits: release payloads have about a thousand files and ten megabytes.
 const FOLDER_LIMITS: FolderLimits = FolderLimits {
     files: 20_000,
+    // Several times the largest release payload. Beyond it, the image is not a payload, and the operator that reads
+    // it must not run out of memory.
     bytes: 64 << 20,
     unpack: Limits {
         unpacked: 16 << 30,

@@ -23,6 +23,8 @@ use crate::target::{self, Target};
 use crate::web::{self, Found, WebOptions};
 
 /// How long a cancelled import may take to end by itself; it may be waiting for a registry.
+// Short against the 30 seconds that kubelet waits after SIGTERM. The thread cannot be killed; if it does not end, it
+// is abandoned with the process.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Labels of bootc images, which are installed instead of copied.
@@ -147,6 +149,8 @@ pub async fn import(
         image: name.clone(),
     };
     // Check the target before any request is sent.
+    // Checked again when the file is opened, as it may appear in between; here it saves the
+    // user a download that could never be stored.
     target::check(&request.target, request.overwrite)?;
     let prepared = tokio::select! {
         prepared = prepare(&request, &name) => prepared?,
@@ -221,6 +225,8 @@ async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
     let image = Image::open(&request.source, &request.client, keyring).await?;
     let chosen = choose(&image, name, &request.architecture).await?;
     let labels = &chosen.config.labels;
+    // CDI refuses bootc images as well. A bootc image has no `/disk`, and without this the user would read about a
+    // missing disk in an image that boots.
     if let Some(label) = BOOTC_LABELS
         .into_iter()
         .find(|label| labels.get(*label).is_some_and(|value| value == "1"))
@@ -421,6 +427,7 @@ impl Job {
             )
         };
         let mut outcome = run(checkpoint);
+        // Once, from the beginning: the checkpoint was written for other layers or by an older version.
         if matches!(outcome, Err(disk::Error::Checkpoint { .. })) {
             resumed = false;
             outcome = run(None);
@@ -450,6 +457,7 @@ impl Job {
         } else {
             (disk.layer.clone(), disk.layer.clone())
         };
+        // After the architecture check: the final name must never refer to a disk that was refused.
         target.finish()?;
         Ok(Imported {
             source: self.request.source,

@@ -53,6 +53,8 @@ pub(crate) fn find_disk(root: &Path, name: &str) -> Result<Mounted, Error> {
     let mut links = Vec::new();
     for entry in fs::read_dir(&folder).map_err(reading(&folder))? {
         let entry = entry.map_err(reading(&folder))?;
+        // `DirEntry::metadata` does not follow links; `fs::metadata` would leave the
+        // image and read files of the importer pod.
         let found = entry.metadata().map_err(reading(&entry.path()))?;
         let own = entry.file_name();
         let path = shown(&own);

@@ -18,6 +18,8 @@ use crate::error::Error;
 const MAX_STATE_BYTES: u64 = 256 << 20;
 
 /// How often another import may rename the file between opening and locking it.
+// Each attempt means that another import finished or that a planted file was removed. A third one is no coincidence,
+// and the caller retries with backoff.
 const MAX_OPEN_ATTEMPTS: usize = 3;
 
 /// The kind of target.
@@ -161,6 +163,8 @@ impl Target {
             .ok()?;
         let state: State = serde_json::from_slice(&bytes).ok()?;
         let found = self.file.metadata().ok()?;
+        // By inode as well: a volume that was restored from a snapshot has the state file but other data, and
+        // resuming would complete a disk from two sources.
         let same =
             state.of == of.to_string() && state.device == found.dev() && state.inode == found.ino();
         same.then_some(state.checkpoint)
@@ -183,6 +187,8 @@ impl Target {
             let mut new =
                 tempfile::NamedTempFile::new_in(folder.unwrap_or_else(|| Path::new(".")))?;
             new.write_all(&serde_json::to_vec(&state)?)?;
+            // Not synced: after a power failure an older checkpoint, or none, only costs time. The data that it
+            // refers to was synced before.
             new.persist(&self.state)?;
             Ok::<(), io::Error>(())
         };
@@ -204,6 +210,8 @@ impl Target {
         if self.kind == Kind::Device {
             return Ok(());
         }
+        // Data, name, folder: the sink has synced the data before this, and the folder is synced last. In any other
+        // order a crash could leave a name for a disk that is incomplete.
         self.rename()?;
         self.remove = false;
         self.forget();

@@ -93,6 +93,8 @@ impl Found {
         let digest = digest.unwrap_or_else(|| Digest::sha256(self.address.as_str().as_bytes()));
         Layer {
             digest,
+            // Without a checksum there is nothing to compare with; the validators of the version only prove that all
+            // bytes are of one version.
             is_verified: self.checksum.is_some(),
             size: self.version.length,
             // The uncompressed content is not known before it is unpacked.

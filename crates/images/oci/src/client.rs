@@ -146,6 +146,8 @@ impl Client {
         let documents = Cache::builder()
             .max_capacity(settings.cache_bytes)
             .weigher(|_: &(CandidateKey, Digest), content: &Arc<Content>| {
+                // 512 bytes for key and entry: without them a million tiny documents would weigh nothing and exceed
+                // the memory that the limit promises.
                 u32::try_from(content.bytes.len().saturating_add(512)).unwrap_or(u32::MAX)
             })
             .build();
@@ -319,6 +321,8 @@ impl Candidate {
 
 impl Inner {
     /// All pairs of endpoint and credential to try, in order.
+    // Anonymous only if no credential matches: kubelet also tries all matching credentials and does not fall back to
+    // none, so an image that a node could not pull is not inspected either.
     fn candidates(
         &self,
         reference: &Reference,
@@ -382,6 +386,8 @@ impl Inner {
             freshness,
         } = *request;
         let candidates = self.candidates(reference, keyring, operation)?;
+        // All caches before the first request: a mirror that lacks the image must not be asked again while the
+        // registry's answer is still fresh.
         if let Some(known) = candidates.iter().find_map(known) {
             return Ok(known);
         }
@@ -410,6 +416,8 @@ impl Inner {
                             self.misses.insert(wanted, (cause.clone(), until));
                         }
                     } else {
+                        // A host that cannot be reached fails for every credential; trying the next one would wait
+                        // for another timeout. Only an answer about access makes the next credential worth a request.
                         given_up = Some(Arc::clone(&candidate.key.place));
                     }
                     failed.push((candidate.place.host.clone(), cause));

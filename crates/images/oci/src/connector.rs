@@ -57,6 +57,8 @@ impl GuardedConnector {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        // `lookup_host` also returns literal addresses as they are, so
+        // `https://169.254.169.254/` passes the policy like any name.
         let resolved = lookup_host((host, port)).await;
         let resolved = resolved.map_err(|source| ResolveError {
             host: host.to_owned(),

@@ -28,6 +28,8 @@ impl Counts {
         let host = if hosts.contains_key(host) || hosts.len() < MAX_HOSTS {
             host
         } else {
+            // Each host is a series in Prometheus. Users choose image names, so without this bound one of them could
+            // exhaust the memory of the monitoring stack.
             OTHERS
         };
         let count = hosts

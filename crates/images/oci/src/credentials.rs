@@ -78,6 +78,8 @@ impl Credential {
         };
         let mut hash = Sha256::new();
         hash.update([kind]);
+        // The length separates the two: without it `ab` + `c` and `a` + `bc`
+        // would be one identity, and share a cache.
         hash.update(username.len().to_le_bytes());
         hash.update(username.as_bytes());
         hash.update(secret.expose().as_bytes());

@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 
 /// Requests in flight. A request is cancelled when its last waiter drops it.
 pub(crate) struct Flights<K, T: Clone> {
+    // Weak, so that the map does not keep a request running that every waiter has dropped: an admission request that
+    // timed out must not leave a download behind.
     under_way: Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>,
 }
 
@@ -36,6 +38,8 @@ impl<K: Hash + Eq, T: Clone> Flights<K, T> {
             if let Some(shared) = found {
                 shared
             } else {
+                // Cleaned only when a request starts: completed entries are a few words each, and their number is
+                // bounded by the requests since.
                 under_way.retain(|_, weak| weak.upgrade().is_some());
                 let shared = make().shared();
                 if let Some(weak) = shared.downgrade() {

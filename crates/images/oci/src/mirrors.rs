@@ -149,6 +149,8 @@ impl Routes {
     }
 
     fn security(&self, host: &str, configured: Security) -> Security {
+        // `plain` was given by the administrator of this process and wins; `insecure`
+        // only weakens what nothing else has decided.
         if self.plain.contains(host) {
             Security::Plain
         } else if configured == Security::Verified && self.insecure.contains(host) {
@@ -162,6 +164,8 @@ impl Routes {
 /// The endpoint of a host without any configuration.
 fn direct(host: &str, repository: &str) -> Endpoint {
     let endpoint = match host {
+        // containerd has the same special case (`core/remotes/docker/registry.go`):
+        // docker.io itself serves no registry API.
         "docker.io" | "index.docker.io" => "registry-1.docker.io",
         host => host,
     };

@@ -73,11 +73,15 @@ impl Settings {
             header_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_mins(1),
             redirects: 10,
+            // distribution accepts no larger manifest (`maxManifestBodySize` in `registry/handlers/manifests.go`), so
+            // none exists in a registry built on it.
             manifest_limit: 4 << 20,
             document_limit: 8 << 20,
             blob_limit: 1 << 40,
             retry: Retry::default(),
             tag_ttl: Duration::from_mins(1),
+            // Short: an image that is pushed a moment after its pod was created should not be missing for minutes.
+            // Long enough that a ReplicaSet of a hundred pods with a wrong tag causes one request.
             negative_ttl: Duration::from_secs(15),
             cache_bytes: 64 << 20,
             cache_tags: 10_000,

@@ -162,6 +162,8 @@ impl BlobStore {
     fn part(&self, descriptor: &Descriptor, image: &Image) -> PathBuf {
         let digest = &descriptor.digest;
         let download = Digest::sha256(format!("{} {}", descriptor.size, image.origin()).as_bytes());
+        // Size and registry are part of the name: a hostile registry could otherwise put wrong bytes into the partial
+        // download that another registry's pull resumes.
         let tag = download.hash().get(..16).unwrap_or_default();
         let name = format!("{}-{}.{tag}", digest.algorithm(), digest.hash());
         self.inner.folder.join("ingest").join(name)
@@ -217,6 +219,8 @@ impl BlobStore {
     /// download; the data received is kept.
     pub async fn fetch(&self, descriptor: &Descriptor, image: &Image) -> Result<(), StoreError> {
         let part = self.part(descriptor, image);
+        // Across the whole download, and handed to the blocking writer: a cancelled future must not release the file
+        // while its thread still writes.
         let mut guard = self.inner.busy.lock(&part).await;
         // The data received earlier may be wrong: then try once more from the start.
         for _ in 0..2 {
@@ -294,6 +298,8 @@ impl BlobStore {
             Some(found) if found == descriptor.size => return Ok(None),
             // An intact blob is not fetched again because an image states a wrong size; a damaged one
             // is.
+            // Hashing the blob is expensive, but this branch needs an image that
+            // contradicts itself or a damaged disk.
             Some(found) if self.is_intact(&descriptor.digest, None)? => {
                 return Err(StoreError::Size {
                     digest: descriptor.digest.clone(),
@@ -330,6 +336,9 @@ impl BlobStore {
         let path = self.path(digest);
         file.sync_data()
             .map_err(|source| failed("writing", part, source))?;
+        // After the sync of the data and before that of the folder. Renamed first, a power
+        // failure could leave a complete name with empty content; without the folder sync, the
+        // name itself could be lost, which only costs a download.
         fs::rename(part, &path).map_err(|source| failed("naming", &path, source))?;
         let folder = path.parent().unwrap_or(&path);
         sync_folder(folder)

@@ -38,6 +38,8 @@ const IDLE_CONNECTIONS: usize = 4;
 
 /// Upper bound of TLS configurations whose connections are kept: one per endpoint with certificates of
 /// its own.
+// Beyond it all pools are dropped and rebuilt: connections are lost, nothing else. Only an administrator adds
+// certificates, so this guards against configuration errors, not against users.
 const MAX_CLIENTS: usize = 256;
 
 /// One request.
@@ -88,6 +90,8 @@ impl Transport {
             if origin(&next) != origin(&url) || next.scheme() != url.scheme() {
                 // Credentials and client certificates must not go to another host.
                 headers.remove(AUTHORIZATION);
+                // An allow-list: `X-Api-Key` and whatever else a user configured may be a credential, and a list of
+                // known secrets would always be incomplete.
                 for name in private_headers(&headers) {
                     headers.remove(name);
                 }
@@ -132,6 +136,8 @@ impl Transport {
         };
         self.counts.add(&origin(url), call.operation);
         let wait = self.settings.header_timeout;
+        // Headers have their own timeout and bodies a stall timeout; one for the whole request would either fail
+        // large layers or let a silent server hold a permit for hours.
         let response = timeout(wait, client.request(request))
             .await
             .map_err(|_| Cause::Timeout {

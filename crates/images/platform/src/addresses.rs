@@ -55,7 +55,7 @@ const METADATA: [(IpAddr, u8); 7] = [
 /// What an address is for, as far as it matters to a caller that connects on behalf of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressClass {
-    /// The machine or pod itself.
+    /// The host or pod itself.
     Loopback,
     /// The same link, which includes most metadata services (169.254.169.254).
     LinkLocal,
@@ -102,6 +102,8 @@ impl AddressClass {
             Self::Multicast
         } else if first >= 240 {
             Self::Reserved
+        // RFC 6598 counts as private: managed clusters use 100.64.0.0/10 for pods and
+        // services, and so for registries inside them.
         } else if address.is_private() || (first == 100 && (64..128).contains(&second)) {
             Self::Private
         } else {
@@ -131,6 +133,8 @@ impl AddressClass {
             return own;
         }
         let classes = carried(address).into_iter().flatten().map(Self::of_v4);
+        // The worst of the two readings: a NAT64 gateway decides which one applies,
+        // and the policy does not know its prefix.
         classes.max_by_key(|it| it.is_restricted()).unwrap_or(own)
     }
 }
@@ -392,6 +396,8 @@ impl AddressPolicy {
             }
         }
         match refused {
+            // A name without any address gives an empty list, not an error: resolving failed
+            // before, or the resolver returned nothing.
             Some(error) if allowed.is_empty() => Err(error),
             _ => Ok(allowed),
         }

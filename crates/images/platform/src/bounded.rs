@@ -29,6 +29,8 @@ where
         fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
             let mut list = Vec::new();
             while let Some(element) = elements.next_element()? {
+                // While parsing, not after: `[{},{},...]` of 4 MiB would take hundreds of megabytes as a list of
+                // structs before a check could reject it.
                 if list.len() == MAX {
                     return Err(de::Error::invalid_length(MAX.saturating_add(1), &self));
                 }

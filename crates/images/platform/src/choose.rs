@@ -192,6 +192,8 @@ pub fn survey<'a>(index: &'a Index, matcher: Option<&Matcher>) -> Survey<'a> {
         // The sort is stable: of equals the first in the index wins.
         survey
             .attempts
+            // Entries without a platform last, as in containerd (`core/images/image.go`): their config has to be
+            // fetched, and a stated match makes that unnecessary.
             .sort_by_key(|attempt| (attempt.rank.is_none(), attempt.rank));
     }
     survey
@@ -213,6 +215,7 @@ fn attempt<'a>(
     let next = match (entry.media_type.kind(), platform) {
         (Kind::Manifest, Some(_)) => Next::Take,
         (Kind::Manifest, None) => Next::ReadConfig,
+        // An entry of unknown type is opened even if it states a platform: it may be an index.
         _ => Next::Open,
     };
     Ok(Attempt {

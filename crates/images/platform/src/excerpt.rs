@@ -12,5 +12,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     if shown.len() < text.len() {
         shown.push_str("...");
     }
+    // `Debug` escapes control characters and quotes: a reference with a line break must
+    // not forge a line in a log or a condition.
     format!("{shown:?}")
 }

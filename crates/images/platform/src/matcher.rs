@@ -143,6 +143,8 @@ impl Matcher {
     /// Like [`Self::judge`] for an image that is compared repeatedly.
     pub fn judge_normalised(&self, image: &NormalisedPlatform) -> Result<Rank, Unfit> {
         let image = image.platform();
+        // Indexes made by hand often lack `os`. containerd treats that as the wanted system, and an image that a node
+        // would pull must not be reported as missing.
         if !image.os.is_empty() && image.os != self.wanted.os {
             return Err(Unfit::Os);
         }
@@ -177,6 +179,7 @@ impl Matcher {
             return Ok(version);
         };
         match version {
+            // An image without a version, of programs that need nothing of the system, is pulled on any host.
             None if image.os_version.is_empty() => Ok(None),
             Some(version) if host.runs(version, isolation) => Ok(Some(version)),
             _ => Err(Unfit::OsVersion),
@@ -187,6 +190,8 @@ impl Matcher {
     fn features(&self, image: &Platform) -> Result<usize, Unfit> {
         let given = |feature: &&String| {
             self.wanted.os_features.contains(feature)
+                // containerd ignores the feature when it matches, as Nano Server lacks it (`stripWin32kFeature` in
+                // `platform_windows_compat.go` of containerd/platforms).
                 || (self.wanted.os == "windows" && *feature == WIN32K)
         };
         let missing: Vec<String> = image

@@ -250,11 +250,14 @@ impl FromStr for Reference {
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
         ReferenceError::check_length(text, Part::Whole, text.len(), MAX_LENGTH)?;
+        // `ParseNormalizedNamed` of distribution/reference refuses these as well: a reference that looks like an id
+        // would pull from Docker Hub what was meant to be local.
         if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(ReferenceError::Id {
                 text: excerpt(text),
             });
         }
+        // The digest first: it contains a colon, which would otherwise be taken for that of a tag.
         let (named, digest) = match text.split_once('@') {
             Some((named, digest)) => {
                 let digest = digest.parse().map_err(|source| ReferenceError::Digest {

@@ -10,6 +10,8 @@ mod tests;
 use std::fmt;
 
 /// Windows Server 2022: from here on the ABI is stable.
+// The rule is containerd's (`checkWindowsHostAndContainerCompat` in `platform_windows_compat.go` of
+// containerd/platforms). KEP-1301 still has the older one, exact builds.
 const LTSC_2022: u16 = 20348;
 
 /// Long-term releases whose ABI later hosts keep, oldest first.

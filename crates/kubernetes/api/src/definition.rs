@@ -51,6 +51,8 @@ impl Definition<'_> {
         let mut properties = json!({
             "apiVersion": text(),
             "kind": text(),
+            // No more than the type: the API server validates metadata itself and rejects
+            // schemas that restrict anything but names.
             "metadata": { "type": "object" },
             "spec": self.spec,
         });
@@ -101,6 +103,8 @@ pub(crate) fn maintenance_windows(description: &str) -> Schema {
 
 /// The schema of `metav1.Condition` lists.
 pub(crate) fn conditions() -> Schema {
+    // The lengths and patterns are those of `metav1.Condition` (`apimachinery/pkg/apis/meta/v1/types.go`), so that
+    // generic clients such as `kubectl wait` can rely on them.
     let condition = object(json!({
         "type": text().with("maxLength", 316).pattern(CONDITION_TYPE),
         "status": one_of(["True", "False", "Unknown"]),
@@ -110,5 +114,6 @@ pub(crate) fn conditions() -> Schema {
         "observedGeneration": int64().with("minimum", 0),
     }));
     let required = ["lastTransitionTime", "message", "reason", "status", "type"];
+    // A map by type: with an atomic list, two field managers could not write a condition each.
     map_list(&["type"], condition.required(&required))
 }

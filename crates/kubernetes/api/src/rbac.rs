@@ -53,6 +53,8 @@ pub fn read_crds() -> PolicyRule {
 
 /// Permission to create and update events.
 pub fn write_events() -> PolicyRule {
+    // No `update` and no `delete`: a repeated event is patched, and the API server
+    // expires events by itself (`--event-ttl`).
     rule("", &["events"], &["create", "patch"])
 }
 
@@ -84,6 +86,8 @@ pub fn maintain_webhook(name: &str) -> PolicyRule {
         &["mutatingwebhookconfigurations"],
         &["get", "create", "patch"],
     );
+    // RBAC cannot restrict a POST by name. It can restrict server-side apply, which creates through a PATCH: the API
+    // server then authorizes `create` with the name from the URL (`apiserver/pkg/endpoints/handlers/patch.go`).
     only(name, registration)
 }
 

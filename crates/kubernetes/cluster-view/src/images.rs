@@ -52,6 +52,8 @@ impl ImageObjects {
             policy: EffectivePolicy::new(policies::read(client).await?),
             now: Timestamp::now(),
         };
+        // Three lists for each namespace with images instead of three of the cluster: a cluster has thousands of
+        // PersistentVolumeClaims, and a user may be permitted to list them in the namespaces of images only.
         for namespace in objects.namespaces() {
             let at = Some(namespace.as_str());
             let imports = list_in(client, at, &all).await?;

@@ -72,11 +72,16 @@ impl<I: NodeIndex> NodeView<I> {
 fn apply<'c, I: NodeIndex>(index: &RwLock<Arc<I>>, change: &'c Change<Node>) -> Option<&'c str> {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let inputs = new.map(I::read);
+    // Both sides are read again instead of storing the inputs of every node. Kubelets update a
+    // node status every five minutes and on each change (`nodeStatusReportFrequency`), so most
+    // changes end here without taking the write lock.
     if old.map(I::read) == inputs {
         return None;
     }
     let name = change.object()?.metadata.name.as_deref()?;
     let mut index = index.write();
+    // In place while no snapshot exists; otherwise it clones, so that a report sees one state
+    // of all nodes from its first line to its last.
     let index = Arc::make_mut(&mut index);
     match inputs {
         Some(inputs) => index.upsert(inputs),

@@ -169,6 +169,8 @@ impl PlacementView {
             return Ok(known.labels().clone());
         }
         let api: Api<Namespace> = Api::all(self.client.clone());
+        // Admission of the first pod of a namespace often follows its creation by milliseconds. Empty labels would
+        // select the wrong policy, so this one case pays for a request.
         let found = read(&api, namespace).await;
         let found = found.map_err(Error::api(format!("reading namespace {namespace}")))?;
         Ok(found

@@ -57,6 +57,7 @@ where
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
     let found = api.list(&ListParams::default()).await.not_found_as_none();
     let found = found.map_err(Error::api(format!("listing {}", K::plural(&()))))?;
+    // Listed untyped, so that one invalid object does not fail the whole list: `Api<K>` decodes all items or none.
     Ok(found.map(|found| found.iter().filter_map(decode).collect()))
 }
 

@@ -45,6 +45,8 @@ impl<S: Sources> Derived<S> {
         change(&mut sources);
         let settings = sources.settings();
         let changed = **self.current.load() != settings;
+        // Unchanged settings are not stored and not notified: each status update of a KubeVirt object would otherwise
+        // requeue every VM.
         if changed {
             self.current.store(Arc::new(settings));
         }
@@ -68,6 +70,8 @@ pub(crate) fn apply<K: Resource, T>(
     };
     match change.new.as_deref().and_then(read) {
         Some(value) => known.insert(key.to_string(), value),
+        // An object that no longer decodes is dropped as well: keeping its last settings would mean that the view
+        // follows a policy that `kubectl get` does not show.
         None => known.remove(&key.to_string()),
     };
 }

@@ -44,6 +44,8 @@ struct Fields {
 impl Schedule {
     /// Reads a schedule.
     pub fn parse(text: &str) -> Result<Self, String> {
+        // robfig/cron accepts both prefixes; CronJob validation rejects them in favour of
+        // `spec.timeZone`, but CDI's DataImportCron does not.
         let zoned = text
             .strip_prefix("CRON_TZ=")
             .or_else(|| text.strip_prefix("TZ="));
@@ -137,6 +139,8 @@ impl Fields {
                 start_of(&at, at.date(), Span::new().days(1))?
             } else if !self.hour.has(at.hour()) {
                 let minutes = 60 - i64::from(at.minute());
+                // Elapsed time, not wall clock time: adding a civil hour across a change of the clocks would skip or
+                // repeat the hour in between.
                 at.checked_add(SignedDuration::from_mins(minutes)).ok()?
             } else if !self.minute.has(at.minute()) {
                 at.checked_add(SignedDuration::from_mins(1)).ok()?

@@ -233,6 +233,8 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(s) => text.push_str(&go_quote(s)),
+                // `Error.ErrorBody` prints floats with `%v`, in the exponent form of Go
+                // (`apimachinery/pkg/util/validation/field/errors.go`).
                 Value::Number(number) if !number.is_i64() => {
                     text.push_str(&go_float(number.as_f64().unwrap_or_default(), 6));
                 }
@@ -308,6 +310,7 @@ pub fn aggregate(errors: &[FieldError]) -> String {
     let mut messages: Vec<String> = Vec::with_capacity(errors.len());
     for error in errors {
         let message = error.to_string();
+        // `Aggregate` drops repeated messages, while the causes of the status keep them.
         if !messages.contains(&message) {
             messages.push(message);
         }

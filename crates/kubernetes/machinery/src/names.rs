@@ -17,6 +17,7 @@ pub const LABEL_MAX: usize = 63;
 /// Longest DNS subdomain.
 pub const SUBDOMAIN_MAX: usize = 253;
 
+// The expressions are only text for messages; `pattern.rs` matches without a regular expression.
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_LABEL_MSG: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const DNS1123_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -149,6 +150,7 @@ pub fn is_path_segment_name(name: &str) -> Vec<String> {
 
 /// The start of a name that can stand in a URL path.
 pub fn is_path_segment_prefix(name: &str) -> Vec<String> {
+    // A slash would end the path segment and a percent sign would begin an escape: no URL could address the object.
     ["/", "%"]
         .iter()
         .filter(|illegal| name.contains(**illegal))
@@ -245,6 +247,7 @@ pub fn is_in_range(value: i64, low: i64, high: i64) -> Vec<String> {
 
 /// A port name: an IANA service name.
 pub fn is_valid_port_name(port: &str) -> Vec<String> {
+    // RFC 6335 limits service names to 15 characters.
     let mut errors = too_long(port, 15);
     if !each(port, |b| {
         b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
@@ -311,6 +314,8 @@ pub fn regex_error(message: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{message} (regex used for validation is '{pattern}')");
     }
+    // The result has a comma before `or`. That is the text of `RegexError` in
+    // `apimachinery/pkg/util/validation/validation.go`.
     let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
     let examples = examples.join(" or ");
     format!("{message} (e.g. {examples}regex used for validation is '{pattern}')")
@@ -339,6 +344,8 @@ fn config_char(byte: u8) -> bool {
 
 fn change_dir_prefix(value: &str) -> Option<String> {
     match value {
+        // Keys become file names in volumes, where kubelet keeps `..data` and its versions
+        // (`pkg/volume/util/atomic_writer.go`).
         "." | ".." => Some(format!("must not be '{value}'")),
         _ if value.starts_with("..") => Some("must not start with '..'".to_owned()),
         _ => None,

@@ -78,6 +78,8 @@ impl PreferredNodeAffinity {
                 .and_then(Value::as_i64)
                 .unwrap_or_default();
             let preference = wish.get("preference").unwrap_or(&Value::Null);
+            // `NewPreferredSchedulingTerms` skips both: a weight of 0 cannot change a
+            // score, and an empty term matches nothing.
             if weight == 0 || Term::is_empty(preference) {
                 continue;
             }
@@ -116,6 +118,7 @@ pub fn volume_matches(spec: &Value, node: &Value) -> Result<bool, AffinityErrors
         .pointer("/metadata/labels")
         .cloned()
         .unwrap_or_default();
+    // Upstream builds a node from labels alone, too; with a name, terms over `metadata.name` would begin to count.
     let nameless = serde_json::json!({ "metadata": { "labels": labels } });
     NodeSelector::new(required, &Path::root()).matches(&nameless)
 }

@@ -85,6 +85,8 @@ impl IncludeObject {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "None" => Some(Self::None),
+            // Metadata by default: kubectl needs names and labels of the rows, and
+            // whole objects would double the answer.
             "" | "Metadata" => Some(Self::Metadata),
             "Object" => Some(Self::Object),
             _ => None,

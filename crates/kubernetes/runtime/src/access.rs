@@ -58,6 +58,8 @@ pub async fn is_allowed_any(
     who: &SubjectAccessReviewSpec,
     lists: Vec<Vec<ResourceAttributes>>,
 ) -> Result<bool, Error> {
+    // The lists are alternatives (OR of ANDs), as with several RBAC rules that each would do. Reviews run one after
+    // the other because the first list usually decides: a cluster admin costs one review, not all of them.
     for list in lists {
         let mut all = true;
         for what in list {

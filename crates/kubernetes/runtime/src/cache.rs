@@ -210,6 +210,8 @@ impl<K: Kind> Cache<K> {
     /// already present. The reflector waits for it: add a key to a queue and return.
     pub fn on_change(&self, notify: impl Fn(&Change<K>) + Send + Sync + 'static) {
         let mut state = self.shared.state.write();
+        // Under the write lock: a change between this loop and the push would otherwise reach no listener, and its
+        // object would be reconciled only after the next change. `notify` must therefore not read this cache.
         for object in state.objects.values() {
             notify(&Change {
                 old: None,
@@ -273,6 +275,8 @@ impl<K: Kind> Cache<K> {
     pub async fn wait_for_deletion(&self, deleted: &ObjectMeta) {
         self.shows(&Key::of(deleted), |object| {
             object.is_none_or(|object| {
+                // A terminating object counts: with finalizers it may exist for hours, and the caller's write, the
+                // deletion, has been observed. Another UID means that the object is gone and its name in use again.
                 object.meta().uid != deleted.uid || object.meta().deletion_timestamp.is_some()
             })
         })
@@ -293,12 +297,17 @@ impl<K: Kind> Cache<K> {
         let mut progress = self.shared.progress.subscribe();
         // Fails only when the sender is dropped, and `self` holds it.
         let _ = progress
+            // A closed cache never observes anything again. Waiting for it would block the worker for ever; the
+            // reconcile goes on, finds the kind absent, and is requeued when it returns.
             .wait_for(|progress| progress.ended || enough(progress))
             .await;
     }
 }
 
 /// The resource version of an object as a number.
+// Kubernetes long declared resource versions opaque. Since KEP-5504 clients may compare those of one resource as
+// numbers, and etcd has one counter for all. A server with other versions would parse as `None`: `saw` then returns
+// at once, and controllers are as stale as those of client-go, but not stuck.
 fn revision(meta: &ObjectMeta) -> Option<u64> {
     meta.resource_version.as_deref()?.parse().ok()
 }

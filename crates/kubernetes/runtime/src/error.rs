@@ -64,6 +64,9 @@ impl Error {
     pub fn is_namespace_terminating(&self) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         let mut causes = details.into_iter().flat_map(|details| &details.causes);
+        // The code (403) and reason (`Forbidden`) are those of an RBAC denial as well; only this cause differs. The
+        // NamespaceLifecycle admission plugin sets it (`pkg/admission/plugin/namespace/lifecycle/admission.go` in
+        // k8s.io/apiserver).
         causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 
@@ -71,12 +74,17 @@ impl Error {
     /// The same request will not succeed later without a change elsewhere.
     pub fn rejection(&self) -> Option<&str> {
         let status = self.status()?;
+        // 400 is missing on purpose: it means that the request is malformed, which is a defect of ours and not a
+        // state that the user can correct.
         matches!(status.code, 403 | 422).then_some(&status.message)
     }
 
     /// Whether another writer was faster: the object has changed since it was read. A retry with the
     /// current object should succeed.
     pub fn is_conflict(&self) -> bool {
+        // 404 counts because a patch or replace of an object that was deleted after it was read
+        // fails with it. Both mean that the cache is behind, and both are expected: they are
+        // logged at debug level and have their own metric.
         matches!(self.code(), Some(404 | 409))
     }
 }

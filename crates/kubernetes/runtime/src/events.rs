@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 /// Events that may be queued for writing.
+// client-go queues 1000 (`tools/record/event.go`). A dropped event is no loss of state: conditions carry the same
+// facts, and controllers do not read events.
 const QUEUE_CAPACITY: usize = 512;
 /// Events remembered, to count repetitions (client-go's `maxLruCacheEntries`).
 const CORRELATOR_CAPACITY: usize = 4096;
@@ -169,6 +171,8 @@ impl Events {
             },
             at: Timestamp::now(),
         };
+        // `try_send`, not `send`: a reconcile must not wait for the API server to accept an event. During an outage,
+        // the queue fills up and the reconciles still end with the error that matters.
         if self.sender.try_send(report).is_err() {
             debug!(reason, "event queue is full; dropping an event");
         }
@@ -181,10 +185,15 @@ pub(crate) fn recorder(client: Client) -> (Sender, impl Future<Output = ()> + Se
     let writing = async move {
         let mut known: HashMap<EventIdentity, WrittenEvent> = HashMap::new();
         while let Some(report) = reports.recv().await {
+            // All of them instead of the oldest: an LRU list would need a lock and an order for every event. The cost
+            // is one new Event object for each series that continues.
             if known.len() >= CORRELATOR_CAPACITY {
                 known.clear();
             }
             if let Err(error) = write(&client, &mut known, &report).await {
+                // Not retried, unlike client-go with its twelve attempts: the usual errors are a
+                // terminating namespace and missing permission, which no retry corrects, and a
+                // follower whose fence does not send the write.
                 debug!(%error, reason = report.identity.reason, "cannot write an event; dropping it");
             }
         }
@@ -205,6 +214,7 @@ async fn write(
     report: &Report,
 ) -> Result<(), kube::Error> {
     let identity = &report.identity;
+    // Events are namespaced; those of cluster-scoped objects go to `default`, where `kubectl describe` expects them.
     let namespace = identity.about.namespace.as_deref().unwrap_or("default");
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     if let Some(same) = known.get_mut(identity)

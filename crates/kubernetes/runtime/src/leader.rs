@@ -87,6 +87,8 @@ impl Election {
                     );
                 }
             }
+            // No jitter, unlike client-go's factor of 1.2: a handful of replicas cause no load, and optimistic
+            // locking decides between those that write at once.
             tokio::time::sleep(leadership.election.timing.retry).await;
         }
     }
@@ -187,6 +189,8 @@ impl Leadership {
 
     /// Reads the lease, and acquires or renews it if permitted.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+        // Before the read, not before the write: everything that follows happens later, so leadership that is counted
+        // from here ends too early rather than too late.
         let begun = Instant::now();
         let found = self.observe().await?;
         let unchanged = self.seen.as_ref().map(|seen| seen.since.elapsed());
@@ -222,6 +226,8 @@ impl Leadership {
                 self.fence.renew_until(begun + self.election.timing.renew);
                 Ok(Attempt::Held)
             }
+            // `replace` carries the resource version that was read, so of two candidates that saw the lease expire,
+            // one gets 409. It must not conclude that it lost an election it never held: it reads again.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
             Err(error) => Err(error),
         }
@@ -254,6 +260,8 @@ impl Leadership {
     }
 
     fn saw(&mut self, lease: Lease) {
+        // Only the spec: another writer may touch labels or managed fields of a Lease, which proves nothing about its
+        // holder. `since` is our own clock; `renewTime` is never compared, because it is the holder's.
         if self.lease().is_none_or(|seen| seen.spec != lease.spec) {
             let since = Instant::now();
             self.seen = Some(Seen { lease, since });

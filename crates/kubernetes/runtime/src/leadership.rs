@@ -69,6 +69,8 @@ impl WriteFence {
                 *state = FenceState::Leader(until);
                 true
             }
+            // A renewal that was in flight while `release` resigned must not lead
+            // again: the lease may be gone by then.
             FenceState::Unelected | FenceState::Resigned => false,
         });
     }
@@ -102,6 +104,8 @@ impl WriteFence {
             let now = *state.borrow_and_update();
             let FenceState::Leader(until) = now else {
                 if now == FenceState::Unelected {
+                    // A single process never loses leadership, so the `select!` in
+                    // `send` must never take this branch.
                     std::future::pending::<()>().await;
                 }
                 return;
@@ -146,8 +150,12 @@ impl WriteFence {
         if !self.is_leader() {
             return Err(kube::Error::Service(Box::new(FenceError::NotLeader)));
         }
+        // The check above alone would leave a gap: a process that is suspended between it and the connection wakes up
+        // with the request still to be sent.
         let answer = pin!(client.send(request));
         tokio::select! {
+            // Loss first: if the lease has expired and the response is there as well, the caller must not go on as a
+            // leader. The write is reported as abandoned although it succeeded; the next leader finds its result.
             biased;
             () = self.wait_for_loss() => Err(kube::Error::Service(Box::new(FenceError::LeaseExpired))),
             answer = answer => answer,

@@ -19,6 +19,8 @@ use crate::reconcile::{self, Reconcile};
 use crate::{Backoff, Cache, Kind, OptionalKinds, Queue, WriteFence};
 
 /// How long [`Manager::stop`] waits for running reconciles before it aborts them.
+// A pod has 30 seconds between SIGTERM and SIGKILL by default. Five leave enough to release the lease, which lets the
+// next leader start at once.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The component of events that the runtime itself emits.
@@ -72,6 +74,8 @@ impl Manager {
     }
 
     fn with_backoff(client: Client, fence: WriteFence, backoff: Backoff) -> Self {
+        // First of all: the recorder and every cache below get the fenced client, so no
+        // path to an unfenced write exists in a manager.
         let client = fence.fence(client);
         let (events, recording) = events::recorder(client.clone());
         let mut helpers = JoinSet::new();
@@ -113,6 +117,8 @@ impl Manager {
         &self,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> Cache<K> {
+        // Held until the cache is inserted. Two controllers that ask for a kind at the same time would otherwise
+        // start two watches, and one of them would never be seen by the other's `saw`.
         let mut caches = self.shared.caches.lock();
         let known = caches.get(&TypeId::of::<K>());
         if let Some(cache) = known.and_then(|known| known.cache.downcast_ref::<Cache<K>>()) {
@@ -123,6 +129,8 @@ impl Manager {
         let cached = Cached {
             cache: Box::new(cache.clone()),
             kind: K::kind(&()).into_owned(),
+            // Readiness must not depend on an optional CRD: the operator would never
+            // become ready in a cluster without KubeVirt.
             is_synced: Box::new(move || probe.is_synced() || probe.is_absent()),
         };
         caches.insert(TypeId::of::<K>(), cached);
@@ -201,6 +209,8 @@ impl Manager {
         T: Hash + Eq + Clone + Display + Send + Sync + 'static,
         C: Reconcile<T>,
     {
+        // Before the workers: every result then has a series of value 0 from the start. `rate()` of Prometheus misses
+        // the first increment of a series that appears with value 1.
         let work = self.metrics().controller(controller.name(), queue);
         let controller = Arc::new(controller);
         let mut tasks = self.shared.workers.lock();
@@ -218,12 +228,16 @@ impl Manager {
 
     /// Stops all controllers: running reconciles may complete, no new ones start.
     pub async fn stop(&self) {
+        // Workers first, helpers last: a reconcile that is still running waits for a cache to observe its write, and
+        // the reflector that delivers it is a helper.
         self.shared.stopping.send_replace(true);
         let mut workers = std::mem::take(&mut *self.shared.workers.lock());
         let ended = tokio::time::timeout(STOP_TIMEOUT, async {
             while workers.join_next().await.is_some() {}
         });
         if ended.await.is_err() {
+            // An aborted reconcile stops at its next await. Every write is complete in itself and the next leader
+            // decides from the cluster, so this leaves the same state as a crash would.
             workers.shutdown().await;
         }
         let mut helpers = std::mem::take(&mut *self.shared.helpers.lock());

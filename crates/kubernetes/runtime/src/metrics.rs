@@ -181,6 +181,8 @@ impl Metrics {
     pub fn render(&self) -> String {
         let mut text = String::new();
         // Fails only if writing to a string does.
+        // The adopted ones first: `encode_registry` writes no end marker, and `encode` ends with
+        // `# EOF`, after which a parser reads nothing.
         let _ = text::encode_registry(&mut text, &self.adopted.lock());
         let _ = text::encode(&mut text, &self.registry.lock());
         text
@@ -265,6 +267,7 @@ impl<L: Labels> Gauges<L> {
     pub fn set(&self, object: &Key, series: impl IntoIterator<Item = (L, f64)>) {
         let series: HashMap<L, f64> = series.into_iter().collect();
         let mut of = self.of.lock();
+        // One lock for removal and insertion: a `forget` between the two would leave series that belong to no object.
         let old = of.remove(object).unwrap_or_default();
         for labels in old.iter().filter(|labels| !series.contains_key(labels)) {
             self.family.remove(labels);
@@ -328,6 +331,8 @@ impl Debug for Lengths {
 
 impl Collector for Lengths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        // Read at scrape time rather than counted on each change: a gauge that is incremented and decremented in many
+        // places drifts, a length cannot.
         let of = self.of.lock();
         let mut lengths: BTreeMap<&str, usize> = BTreeMap::new();
         for (value, length) in &*of {

@@ -31,6 +31,8 @@ pub use installed::Installed;
 use keeper::KindWatcher;
 
 /// How long [`OptionalKinds::open`] waits for the objects of a kind.
+// A worker waits meanwhile. Longer would block the queue behind one kind whose conversion webhook is down; the error
+// requeues the object with backoff instead.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A change of a watched kind or of one of its objects.
@@ -158,6 +160,8 @@ impl OptionalKinds {
             wake: Notify::new(),
             settled: watch::Sender::new(()),
         });
+        // Weak, because the cache of CRDs owns this listener and `shared` owns the cache: a strong reference would be
+        // a cycle that is never freed.
         let weak = Arc::downgrade(&shared);
         shared.definitions.on_change(move |_| {
             if let Some(shared) = weak.upgrade() {
@@ -202,6 +206,8 @@ impl OptionalKinds {
         let mut news = self.shared.settled.subscribe();
         let known = async {
             loop {
+                // Before the state is read: a change after it wakes the loop. The other way round, one that happens
+                // between reading and waiting would be missed, and `open` would run into its timeout.
                 news.mark_unchanged();
                 if self.shared.is_absent(kind) {
                     return None;
@@ -211,6 +217,8 @@ impl OptionalKinds {
                     if !cache.has_ended() {
                         return Some(cache);
                     }
+                    // The kind was removed, or its CRD replaced, while it was listed: the new state decides whether
+                    // it is absent or has another cache.
                     continue;
                 }
                 if news.changed().await.is_err() {
@@ -273,6 +281,8 @@ impl OptionalKinds {
     pub fn on_change(&self, notify: impl Fn(&OptionalKindChange<'_>) + Send + Sync + 'static) {
         let notify: Listener = Arc::new(notify);
         let mut state = self.shared.state.lock();
+        // Under the same lock as `KindWatcher::serve`, which subscribes the listeners to a new cache: a kind that
+        // appears now is subscribed exactly once, here or there.
         for (wanted, standing) in &state.wanted {
             if let KindState::Followed(followed) = standing {
                 subscribe(&notify, &wanted.kind(), &followed.cache);

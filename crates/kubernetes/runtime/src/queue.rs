@@ -41,6 +41,8 @@ impl Backoff {
     /// failed together, because a webhook was down for example, are not retried together.
     fn wait(self, failures: u32, share: f64) -> Duration {
         self.base
+            // 2^16 times 5 ms exceeds five minutes, so a larger exponent changes
+            // nothing, and the shift cannot overflow.
             .saturating_mul(1 << failures.saturating_sub(1).min(16))
             .min(self.max)
             .mul_f64(1.0 - share / 5.0)
@@ -139,6 +141,8 @@ impl<T: Hash + Eq + Clone> Queue<T> {
         }
         let at = Instant::now() + wait;
         let mut state = self.shared.state.lock();
+        // As in client-go's delaying queue: an object that asks to be reconciled in ten minutes must not postpone the
+        // retry that is due in a second.
         if state.due.get(&what).is_some_and(|due| *due <= at) {
             return;
         }
@@ -169,6 +173,8 @@ impl<T: Hash + Eq + Clone> Queue<T> {
     /// Takes the next key. The caller calls [`Queue::done`] when it has processed it.
     pub async fn next(&self) -> T {
         loop {
+            // Created before the state is read: a `notify_one` between reading and awaiting leaves a permit that this
+            // future consumes, so no key waits for the next change.
             let changed = self.shared.changed.notified();
             let (taken, due, more) = {
                 let mut state = self.shared.state.lock();
@@ -270,6 +276,8 @@ impl<T: Hash + Eq + Clone> State<T> {
         if !self.waiting.insert(what.clone()) {
             return;
         }
+        // A key in progress is only marked. Two workers on one object would each decide from the same state and write
+        // twice; `done` queues it when the first has finished.
         if !self.working.contains(&what) {
             self.ready.push_back(what);
         }

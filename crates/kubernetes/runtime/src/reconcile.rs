@@ -59,9 +59,13 @@ pub(crate) async fn work<T, C>(
 {
     loop {
         let what = tokio::select! {
+            // Stopping first: with a long queue, both branches are always ready, and an unbiased choice would start
+            // more reconciles after SIGTERM.
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => return,
             what = async {
+                // Followers let the queue fill up. Keys are deduplicated, so it holds each object once at most, and
+                // the new leader begins with all of them.
                 fence.wait_for_leadership().await;
                 queue.next().await
             } => what,
@@ -72,6 +76,9 @@ pub(crate) async fn work<T, C>(
             target: TRACE_TARGET, "reconcile",
             controller = name, object = %what, error = field::Empty,
         );
+        // controller-runtime recovers panics as well (`RecoverPanic`, on by default since 0.19). One object that
+        // triggers a defect must not stop the reconciliation of all others. Unwind safety is no concern: controllers
+        // hold no lock across an await and read their state from caches.
         let result = AssertUnwindSafe(controller.reconcile(&what))
             .catch_unwind()
             .instrument(span.clone())
@@ -79,6 +86,8 @@ pub(crate) async fn work<T, C>(
         metrics.duration.observe(started.elapsed().as_secs_f64());
         match result {
             Ok(Ok(next)) => {
+                // Before `add_after`: a periodic requeue is not a failure, and the next
+                // one starts with the shortest backoff.
                 queue.forget(&what);
                 match next {
                     Next::Wait => metrics.success.inc(),
@@ -106,6 +115,8 @@ pub(crate) async fn work<T, C>(
                 queue.add_failed(what.clone(), backoff);
             }
         }
+        // Last: a key that was added while the reconcile ran becomes ready here, and its
+        // backoff or delay has been recorded by then.
         queue.done(&what);
     }
 }

@@ -10,6 +10,8 @@ use kube::{Api, Client};
 use crate::{Absent as _, Error};
 
 /// How often the API server is polled.
+// A CRD is usually established within 30 ms. A watch would save the polling but needs a list, a watch and its error
+// handling for something that happens once in the life of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until objects of a CRD can be created. The API server reports a CRD as established a moment
@@ -36,6 +38,8 @@ async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> Re
     let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
     let kind = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    // Each API server serves custom resources from its own informer, which lags behind the CRD status; its handler
+    // answers 404 until then (`pkg/apiserver/customresource_handler.go` in apiextensions-apiserver).
     api.list_metadata(&ListParams::default().limit(1))
         .await
         .not_found_as_none()

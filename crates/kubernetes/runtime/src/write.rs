@@ -103,6 +103,8 @@ impl<K: Kind> Writer<K> {
             api: Arc::new(api),
             kind: kind.to_owned(),
             manager: None,
+            // A controller that does not force stops at the first field that `kubectl edit` has touched; the desired
+            // state would then never be reached.
             force: true,
             dry_run: false,
             cache: None,
@@ -193,6 +195,7 @@ where
         K: Serialize,
     {
         match self.create(object).await {
+            // 409 of a create means `AlreadyExists`, possibly because of an earlier attempt whose response was lost.
             Err(error) if error.code() == Some(409) => Ok(None),
             created => created.map(Some),
         }
@@ -276,6 +279,8 @@ where
         read: &ObjectMeta,
         status: &impl Serialize,
     ) -> Result<K, Error> {
+        // A merge patch would keep fields of the old status that the new one lacks; `replace` of the whole object
+        // would need its current spec.
         let step = json!({ "op": "add", "path": "/status", "value": status });
         self.json_patch_status(read, vec![step]).await
     }
@@ -312,6 +317,8 @@ where
     ) -> Result<Option<K>, Error> {
         let mut patch = json!({ "status": fields });
         if let Some(uid) = &read.uid {
+            // The API server rejects a patch that would change the UID. A status must not end up on a new object that
+            // has the name of a deleted one.
             patch["metadata"] = json!({ "uid": uid });
         }
         let patched = self
@@ -328,6 +335,8 @@ where
         finalizer: &str,
         present: bool,
     ) -> Result<(), Error> {
+        // The whole list with the resource version, because a merge patch cannot add to a list: without the version
+        // it would drop a finalizer that another controller added in between.
         let mut all = read.finalizers.clone().unwrap_or_default();
         all.retain(|it| it != finalizer);
         if present {
@@ -391,6 +400,8 @@ where
         let key = Key::of(read);
         let params = DeleteParams {
             dry_run: self.dry_run,
+            // The UID protects an object that was created under the same name after the
+            // decision; a cache may be behind by that much.
             preconditions: read.uid.as_ref().map(|uid| Preconditions {
                 uid: Some(uid.clone()),
                 resource_version: read.resource_version.clone(),
@@ -401,6 +412,8 @@ where
         let deleted = deleted
             .not_found_as_none()
             .map_err(Error::api(self.operation("deleting", &key)))?;
+        // Also after 404: the object is gone, but the cache may still show it, and
+        // the next reconcile would delete it again.
         if let Some(cache) = &self.cache {
             cache.wait_for_deletion(read).await;
         }
@@ -448,6 +461,8 @@ where
     async fn written(&self, operation: String, result: Result<K, kube::Error>) -> Result<K, Error> {
         let written = result.map_err(Error::api(operation))?;
         if let Some(cache) = &self.cache
+            // A dry run returns the object with the resource version of the live one
+            // or none; nothing will ever be observed.
             && !self.dry_run
         {
             cache.saw(&written).await;

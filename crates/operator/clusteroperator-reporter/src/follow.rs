@@ -23,6 +23,7 @@ use crate::versions::{OPERATOR_IMAGE, Versions};
 use crate::write::{Reporter, WriteError, Written};
 
 /// Resync interval, in case a watch event was missed.
+// Five minutes bound how long a missed event can delay the report of a completed rollout.
 const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 /// Batch window of changes: a rollout causes many.
 const BATCH_WINDOW: Duration = Duration::from_millis(100);
@@ -165,6 +166,7 @@ impl Follow {
             // A timeout is a resync.
             let _ = tokio::time::timeout(RESYNC_INTERVAL, changed.notified()).await;
             tokio::time::sleep(BATCH_WINDOW).await;
+            // Consumes the permit of changes within the window, which the pass that follows sees anyway.
             let _ = changed.notified().now_or_never();
         }
     }

@@ -44,6 +44,8 @@ impl Rollout {
         let usable = count(status.available_replicas);
         let available = usable > 0 || wanted == 0;
         let generation = deployment.metadata.generation.unwrap_or_default();
+        // First: until the workload controller has seen the new template, all counts
+        // are those of the old one and look complete.
         if status.observed_generation.unwrap_or_default() < generation {
             return Self::unobserved(available);
         }
@@ -160,6 +162,7 @@ fn old_code<P: Borrow<Pod>>(template: Option<&PodTemplateSpec>, pods: &[P]) -> O
     pods.iter().find_map(|pod| {
         let pod: &Pod = pod.borrow();
         let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+        // Evicted pods stay as Failed objects until garbage collection; they run no code.
         if matches!(phase, Some("Succeeded" | "Failed")) {
             return None;
         }

@@ -141,6 +141,8 @@ pub fn next(
     ] {
         settle(&mut status.conditions, kind, claim, now);
     }
+    // The order is the contract with the cluster version operator: it takes a version in
+    // `status.versions` as proof that no old pod is left.
     if state.has_arrived() && !versions.are_in(old) {
         status.versions = versions.over(&old.versions);
     }

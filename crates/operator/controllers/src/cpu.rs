@@ -42,6 +42,8 @@ pub const COMPONENT: &str = "medley-cpu-models";
 /// There are many instances, but reviewing one takes little CPU and no requests.
 const WORKERS: usize = 2;
 /// Batch window of node changes before all virtual machines are reviewed again.
+// An autoscaler adds dozens of nodes within a second, and each would cause a review of all VMs. Longer would delay
+// the alert about a stranded VM for no further saving.
 const NODE_BATCH_WINDOW: Duration = Duration::from_millis(200);
 /// Batch window of changes before the status is written.
 const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
@@ -77,6 +79,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let pods = Api::all(client.clone());
     let launchers = manager.watch(Cache::follow_labelled(
         pods,
+        // By label, so that the API server sends launchers only: a cluster has many more pods than VMs.
         labels::CREATED_BY,
         trim_launcher,
     ));
@@ -124,6 +127,7 @@ fn watch_dependencies(controller: &CpuModelController) {
         let relevant = |side: &Option<Arc<VirtualMachineInstance>>| {
             side.as_ref().map(|instance| {
                 let mut relevant = VirtualMachineInstance::clone(instance);
+                // Every update changes these two; with them, no two versions of an instance would compare equal.
                 relevant.metadata.resource_version = None;
                 relevant.metadata.generation = None;
                 relevant
@@ -271,6 +275,7 @@ impl CpuModelController {
     /// of both.
     async fn review_all(&self) -> Result<Next, Error> {
         let machines = self.reviews.running();
+        // A copy: the read guard would block every node update for as long as the survey of thousands of VMs takes.
         let index = self.watch.index().clone();
         let policy: Policy = self.watch.settings().policy.clone();
         let task = tokio::task::spawn_blocking(move || {

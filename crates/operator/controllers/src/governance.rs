@@ -95,6 +95,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         );
         configs.synced().await;
     }
+    // Before the first decision: a plan that a policy forbids must not run because the policy was not listed yet.
     approvals.synced().await;
     history.synced().await;
     let queue: Queue<Key> = Queue::new();
@@ -119,6 +120,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     for config in configs.list() {
         controller.follow(&config.spec.profile);
     }
+    // Before `synced`, so that the first reconcile of remediation sees the checks an earlier process left paused.
     remediation::follow(foreign);
     foreign.synced().await;
     watch_dependencies(&controller, &queue);
@@ -230,6 +232,8 @@ impl GovernanceController {
             version: &self.options.version,
             now: Timestamp::now(),
         };
+        // The status is written before the step is carried out: after a crash in between, the next process finds the
+        // intent in the status and resumes it. The other way round, it would find a change without a plan.
         let decision = decide(&facts);
         let todo = decision.todo.clone();
         let Some(config) = self.write(config, decision).await? else {
@@ -280,11 +284,14 @@ impl GovernanceController {
         facts: &DecisionInputs<'_>,
         execution: &Execution,
     ) -> Result<Option<Decision>, Error> {
+        // Live reads cost a list for each kind that the profile uses; only a reboot or a drain is worth that.
         if !execution.is_disruptive() {
             return Ok(None);
         }
         let uses = facts.profile.map(Profile::uses).unwrap_or_default();
         let snapshot = cluster::look(&self.client, uses).await?;
+        // Policies again as well: an administrator who forbids a plan while it waits for its item expects that to
+        // hold from the moment `kubectl apply` returned.
         let (policies, recorder) = self.approvals.read(&self.client).await?;
         let decision = decide(&DecisionInputs {
             snapshot: &snapshot,
@@ -318,6 +325,8 @@ impl GovernanceController {
             let (result, written) =
                 carry_out::carry_out(&self.client, facts.snapshot, &name, &execution).await?;
             if let Some(written) = written {
+                // Before the next `gather`: with a cache behind our own write, `executed`
+                // would find the old value and report drift.
                 cluster::wait_for_cache(&self.foreign, &written).await;
             }
             if let Executed::Done = result {
@@ -340,6 +349,7 @@ impl GovernanceController {
                 result,
             );
             notices.append(&mut decision.notices);
+            // By time and not by number: a crash repeats at most half a second of applies, which are idempotent.
             if matches!(decision.todo, NextStep::Again) && begun.elapsed() < STATUS_BATCH_WINDOW {
                 config.status = Some(std::mem::take(&mut decision.status));
                 let next = decide(&DecisionInputs {
@@ -347,6 +357,8 @@ impl GovernanceController {
                     ..fresh
                 });
                 if let NextStep::Execute(following) = next.todo
+                    // A disruptive item starts with a status that was written: its wait can take
+                    // an hour, and must survive the process.
                     && !following.is_disruptive()
                 {
                     config.status = Some(next.status);
@@ -379,6 +391,8 @@ impl GovernanceController {
         let patched = writer.json_patch_status(&config.metadata, patch).await?;
         self.report.report_decision(config, &decision);
         let written = self.configs.find(&Key::of(&config.metadata));
+        // The cache may already show a later version, in which the user changed the spec: the decision was made for
+        // another object, so a new round begins.
         Ok(written.filter(|written| written.resource_version() == patched.resource_version()))
     }
 }

@@ -238,6 +238,8 @@ impl Health {
         let changes = request.method() == Method::PUT;
         let peer = request.extensions().get::<PeerAddress>();
         let is_loopback =
+            // Canonical: on a dual-stack socket an IPv4 client arrives as
+            // `::ffff:127.0.0.1`, which is not an IPv6 loopback address.
             peer.is_some_and(|PeerAddress(address)| address.ip().to_canonical().is_loopback());
         let loopback_only = endpoints == Endpoints::Health || (changes && self.keeper.is_none());
         if !is_loopback {

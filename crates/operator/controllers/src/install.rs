@@ -36,6 +36,8 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
     let crds: Writer<CustomResourceDefinition> = Writer::new(Api::all(client.clone()), MANAGER);
     for crd in definitions() {
         let name = crd.name_any();
+        // Applied one by one and awaited: a policy may be created right after this returns, and the API server
+        // answers 404 until the kind is served.
         crds.apply(&Key::of(&crd.metadata), &crd).await?;
         match tokio::time::timeout(CRD_SERVED_TIMEOUT, wait_until_served(client, &name)).await {
             Ok(served) => served?,

@@ -50,6 +50,7 @@ pub struct Options {
 
 /// Starts the controllers of the selected jobs; they run until the manager stops.
 pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
+    // One after the other: each start waits for its caches, and jobs share many of them.
     for job in &options.jobs {
         job::start(*job, manager, options).await?;
     }

@@ -42,6 +42,8 @@ pub const COMPONENT: &str = "medley-placement";
 /// There may be many pods, but a reconcile does not wait for registries: inspections run in tasks of their own.
 const WORKERS: usize = 4;
 /// Field selector of pods that may be gated: those without a node.
+// Both are field selectors of pods that kube-apiserver supports (`pkg/registry/core/pod/strategy.go`). A gated pod
+// always matches, and a pod that gets a node leaves the cache as a deletion.
 const UNSCHEDULED: &str = "spec.nodeName=,status.phase=Pending";
 /// Batch window of changes before all gated pods are reconciled again.
 const BATCH_WINDOW: Duration = Duration::from_millis(200);
@@ -122,6 +124,8 @@ fn watch_dependencies(controller: &PlacementController) {
         };
         if change.sides().any(|side| has_our_gate(side)) {
             to.add(Work::Pod(Key::of(&pod.metadata)));
+        // Not for pods from before the start of this process: each restart would
+        // repeat the warnings of all pending pods.
         } else if change.old.is_none() && is_created_since(pod, started) {
             warn_if_unschedulable(&events, pod);
         }
@@ -211,6 +215,8 @@ impl PlacementController {
         self.gated.upsert(key, &pod.uid().unwrap_or_default(), name);
         self.queue.add_after(Work::Status, BATCH_WINDOW);
         let (settled, next) = match policy {
+            // No policy applies any more: the pod is released as it is. A gate that
+            // no policy wants would hold it for ever.
             None => (
                 self.settled(&object, None, &settings, &BTreeMap::new()),
                 None,
@@ -292,6 +298,8 @@ impl PlacementController {
             let found = self
                 .registries
                 .known(used, keyring)
+                // The registry cache knows only complete results; what one inspection found out for this pod, an
+                // invalid reference for example, is kept with the pod.
                 .or_else(|| self.gated.known(key, &used.image))
                 .or_else(|| self.registries.given_up(used, policy.gate))?;
             Some((used.image.clone(), found))
@@ -313,6 +321,8 @@ impl PlacementController {
                 }
             })
             .collect();
+        // Not `Manager::spawn`: its set of tasks grows until the manager stops, and
+        // there is one of these for each gated pod.
         tokio::spawn(async move {
             let inspected = join_all(inspections).await;
             gated.record(&key, inspected);

@@ -100,6 +100,7 @@ pub async fn start(
         }
     });
     queue.add(policy_key());
+    // One worker, because there is one policy; the queue would hand its key to one worker at a time anyway.
     manager.start(controller, &queue, 1);
     Ok(())
 }
@@ -162,6 +163,8 @@ impl Reconcile for ReleaseController {
             return Ok(Next::Wait);
         };
         let mut decision = self.decide(&inputs);
+        // Decided again at most once: the second decision reports the missing
+        // permission and writes no ClusterVersion.
         if self.keep(&inputs, &decision).await? {
             decision = self.decide(&inputs);
         }
@@ -198,9 +201,11 @@ impl ReleaseController {
             _ => None,
         };
         let policy: Option<ReleasePolicy> = match policies::cached(&self.foreign).await? {
+            // Only with a ClusterVersion: in other clusters the policy would be an object without any effect.
             None if version.is_some() => Some(self.create_policy(&cache).await?),
             found => found,
         };
+        // A status written to a terminating policy is lost with it. Its deletion event brings the next reconcile.
         let Some(policy) = policy.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
         };
@@ -294,6 +299,8 @@ impl ReleaseController {
         let written = write(&self.foreign, &kind, &version.metadata, wanted, COMPONENT).await;
         let forbidden = match written {
             Ok(()) => None,
+            // Reported in the status and retried at a fixed interval: a missing ClusterRole is not a failed
+            // reconcile, and backoff would delay the recovery.
             Err(error) if error.code() == Some(403) => Some(error.to_string()),
             Err(error) => return Err(error),
         };
@@ -321,6 +328,8 @@ impl ReleaseController {
             let of = &policy.metadata;
             write(&self.foreign, &kind, of, &decision.status, COMPONENT).await?;
         }
+        // After the status: if its write fails, the next reconcile makes the same
+        // decision, and with it the same notices.
         for notice in &decision.notices {
             if notice.warning {
                 self.events.warning(policy, &notice.reason, &notice.message);

@@ -129,6 +129,8 @@ impl RuntimeClassController {
                 let writer = Writer::new(Api::all(self.client.clone()), COMPONENT);
                 let writer = writer.shown_by(&self.nodes);
                 let labelled: Node = match writer.merge(&Key::new("", name), &patch).await {
+                    // The node was removed between the cache and the write; its
+                    // deletion event brings the next reconcile.
                     Err(error) if error.is_not_found() => continue,
                     labelled => labelled?,
                 };
@@ -173,6 +175,8 @@ impl RuntimeClassController {
     async fn apply(&self, plan: &ClassPlan) -> Result<(), Error> {
         let writer = Writer::<RuntimeClass>::new(Api::all(self.client.clone()), COMPONENT);
         let writer = writer.shown_by(&self.classes);
+        // Deletions first: `handler` of a RuntimeClass is immutable (`pkg/apis/node/validation/validation.go`), so a
+        // changed class is deleted and created in this order.
         for name in &plan.remove {
             if let Some(class) = self.classes.get("", name) {
                 writer.delete(&class.metadata).await?;

@@ -40,6 +40,8 @@ pub(crate) async fn may_approve(
     let review = runtime::access::may(client, &who, what);
     match tokio::time::timeout(ACCESS_REVIEW_TIMEOUT, review).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
+        // An error and not "may not": the API server then reports that the request failed and can be retried. A
+        // denial would look like a missing RBAC rule.
         Err(_) => Err(format!(
             "checking whether user {:?} may {APPROVE_VERB} {PLURAL}.{GROUP} {name:?}: no answer in {ACCESS_REVIEW_TIMEOUT:?}",
             user.username.as_deref().unwrap_or_default()

@@ -17,6 +17,8 @@ use crate::trust::COMMON_NAME;
 pub use shared::Authorities;
 
 /// Lifetime of a CA.
+// Rotated automatically, so the lifetime only bounds how long a leaked key is of use. A third of it is left for
+// rotation, in case the operator is not running for months.
 const CA_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Remaining lifetime at which the next CA is created.
 const CA_RENEWAL_MARGIN: SignedDuration = SignedDuration::from_hours(122 * 24);
@@ -47,6 +49,8 @@ struct RotationStep {
 /// Decides which CAs stay, and whether to create another.
 fn rotation_step(mut all: Vec<Authority>, now: Timestamp) -> RotationStep {
     all.sort_by_key(|authority| authority.made);
+    // Before the positions are computed: an expired CA must not count as the one that signs, or its successor would
+    // be dropped from the bundle.
     all.retain(|authority| authority.expires > now);
     // A CA whose successor has signed for long enough has no certificates in use.
     let followed = all
@@ -61,6 +65,8 @@ fn rotation_step(mut all: Vec<Authority>, now: Timestamp) -> RotationStep {
 
 /// The CA that signs: the newest that every API server has had time to see, or else the oldest.
 fn signer(all: &[Authority], now: Timestamp) -> Option<&Authority> {
+    // Signing with a CA at once would break every API server that has not seen the new bundle. Only the very first CA
+    // signs immediately, as there is no other.
     let propagated = all.iter().rfind(|authority| is_propagated(authority, now));
     propagated.or_else(|| all.first())
 }

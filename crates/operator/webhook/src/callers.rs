@@ -127,6 +127,8 @@ impl Callers {
         }
         let why = match tokio::time::timeout(FIRST_READ_TIMEOUT, self.refresh(client)).await {
             Ok(Ok(())) => return Ok(()),
+            // Not fatal: verification only decides whether pull secrets are used, and an operator that does not start
+            // for want of it would be worse than one that answers without them.
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer in {FIRST_READ_TIMEOUT:?}"),
         };
@@ -258,6 +260,8 @@ fn from_config_map(
     let allowed: Vec<String> = serde_json::from_str(allowed).map_err(|error| {
         format!("{PROXY_NAMES} is {allowed:?}, not a JSON array of names: {error}")
     })?;
+    // A cluster may use one CA for both. "Any name" of it would accept the certificate of every kubelet and user, so
+    // this case needs explicit names.
     if allowed.is_empty() && clients.is_some_and(|clients| clients.trim() == proxies.trim()) {
         return Err(format!(
             "{PROXY_CA} is {CLIENT_CA}, which signs for kubelets and users, and {PROXY_NAMES} is empty; name API servers with --client-name"

@@ -133,7 +133,11 @@ pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
             rule: of("", "v1", &["pods"]),
             operations: &["CREATE"],
             objects: json!({ "matchLabels": { labels::APP: "virt-launcher" } }),
+            // A CEL match condition, evaluated in the API server: pods that do not concern us never leave it, so a
+            // `Fail` webhook that is down blocks nothing but launchers with this model.
             conditions: vec![condition("asks-for-a-label-that-no-node-has", &asks)],
+            // `Fail` with the API server's default timeout: KubeVirt retries the creation of a launcher, while a pod
+            // with a selector that no node matches would stay Pending and has to be deleted.
             ..webhook("launchers", "Fail", 10)
         },
         WebhookRegistration {
@@ -148,6 +152,8 @@ pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
                 { "key": labels::MIGRATION, "operator": "Exists" },
             ] }),
             conditions: vec![condition("is-not-checked-elsewhere", &asks_not)],
+            // A migration without our labels still works between most nodes; blocking evacuations because the webhook
+            // is down would stop node drains.
             ..webhook("targets", "Ignore", 5)
         },
         WebhookRegistration {

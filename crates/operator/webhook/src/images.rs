@@ -127,6 +127,7 @@ async fn ssp(client: &Client, request: &ImageRequest) -> Result<Value, Refusal> 
     let new: SSP = read(&request.new)?;
     let creates = request.old.is_none();
     let mut others = BTreeSet::new();
+    // There may be one SSP in a cluster; only a new one can violate that, so updates cost no list.
     if creates {
         let api: Api<SSP> = Api::all(client.clone());
         let found = api.list(&ListParams::default()).await;

@@ -62,6 +62,8 @@ pub const PATH: &str = "/admit";
 /// Delay before a failed registration is retried.
 const REGISTRATION_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How often the registration is verified.
+// A difference counts when it is seen twice, and kubelet by default needs three failed probes, ten seconds apart: a
+// registration that was deleted by hand takes this replica out of its Service after about a minute.
 const REGISTRATION_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A running webhook; it stops when dropped.
@@ -175,6 +177,8 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<WebhookSer
         trust,
     } = certificates.load()?;
     let callers = Callers::new(callers);
+    // Before the socket is bound: a review that arrives without a known CA would be answered as unverified, and pods
+    // would be gated that need not be.
     callers.load(&client).await?;
     let bind = async |address: SocketAddr| {
         let bound = TcpListener::bind(address).await;
@@ -232,6 +236,8 @@ pub async fn register_webhooks(
     running.health.expect_registration();
     let mut trust = trust.clone();
     if webhooks.cpu_models {
+        // Before the registration: with `failurePolicy: Fail`, the API server sends launcher pods from the moment it
+        // is written, and without the node cache each of them would be rejected.
         running.follow_nodes().await;
     }
     register_fixed(client, &trust.current(), webhook_address, webhooks).await?;
@@ -312,6 +318,9 @@ async fn register_fixed(
 ) -> Result<(), Error> {
     if webhooks.approvals {
         let publisher = Publisher::new(client, webhook_address);
+        // Announce, register, settle: the operator compares the CA in the registration with the
+        // published ones. In any other order it would see, for a moment, a registration that
+        // trusts a foreign CA, and refuse to run plans.
         publisher.announce(authority).await?;
         register(client, authority, webhook_address).await?;
         publisher.settle(authority).await?;

@@ -41,6 +41,8 @@ pub(crate) use report::described;
 /// Path of the webhook.
 pub(crate) const PATH: &str = "/placement";
 /// Limit of concurrent inspections. Images beyond it are inspected with a later pod, or by the controller.
+// Each holds a task and a keyring, a few kilobytes. A burst of pods beyond it is gated and inspected by the
+// controller at its own pace.
 const MAX_INSPECTIONS: usize = 4096;
 
 /// View of the cluster and of images, shared by clones; watches start with the first review.
@@ -121,6 +123,8 @@ impl Placements {
         let notified = Arc::clone(&changed);
         view.watch.on_change(move |_| notified.notify_one());
         let mut trust = trust.clone();
+        // After `on_change` was registered: a policy that changes in between sets the
+        // notification, and the loop below registers again.
         let mut registered = (failure_policy(&view.watch), trust.current());
         register_placement(client, &registered.1, webhook_address, registered.0).await?;
         let (client, webhook_address) = (client.clone(), webhook_address.clone());
@@ -147,6 +151,8 @@ impl Placements {
                     Err(error) => {
                         warn!(%error, "cannot register the placement webhook again; retrying");
                         tokio::time::sleep(crate::REGISTRATION_RETRY_DELAY).await;
+                        // Keeps the attempt alive: without it, a failed registration would
+                        // wait for the next change of a policy.
                         changed.notify_one();
                     }
                 }
@@ -178,6 +184,8 @@ pub(crate) fn webhook(failure_policy: &'static str, home: &str) -> WebhookRegist
             "resources": ["pods"],
             "scope": "Namespaced",
         }),
+        // Affinity of a pod can be changed at creation and while it is gated, never later; sending UPDATEs of all
+        // pods, which kubelets cause, would multiply the load.
         operations: &["CREATE"],
         objects: json!({ "matchExpressions": [off] }),
         namespaces: json!({ "matchExpressions": [
@@ -185,6 +193,8 @@ pub(crate) fn webhook(failure_policy: &'static str, home: &str) -> WebhookRegist
             {
                 "key": "kubernetes.io/metadata.name",
                 "operator": "NotIn",
+                // Pods of these namespaces may be needed to bring the webhook itself up: a gated CNI or DNS pod would
+                // be a deadlock that only an administrator can resolve.
                 "values": ["kube-system", "kube-public", "kube-node-lease", home],
             },
         ] }),
@@ -273,6 +283,8 @@ impl PodAdmission {
             Err(NeedsInspection(used)) => used,
         };
         let access = InspectionAccess::for_caller(caller == Caller::Verified);
+        // Only for the API server with a verified certificate: otherwise any pod could send a review of a pod in
+        // another namespace and learn, from the answer, what its pull secrets can see.
         let keyring = match access {
             InspectionAccess::PullSecrets => {
                 let keyring = self.pulls.keyring(namespace, pod, &policy.pull_secrets);
@@ -287,6 +299,8 @@ impl PodAdmission {
         };
         let inspecting = self.inspect(&unknown, access, &keyring);
         if let Some(wait) = policy.admission_wait() {
+            // Dropping the handles does not cancel the tasks: the inspections go on and fill the cache, so the next
+            // pod of the same ReplicaSet is decided at once.
             let inspected = tokio::time::timeout(wait, join_all(inspecting)).await;
             let inspected = inspected.unwrap_or_default().into_iter().flatten();
             known.extend(inspected.flatten());
@@ -334,6 +348,8 @@ impl PodAdmission {
             InspectionAccess::Anonymous => &self.anonymous_inspections,
         };
         let tasks = used.iter().filter_map(|used| {
+            // `try_acquire`: an admission request must not queue behind others. Without
+            // a permit the image counts as unknown.
             let permit = Arc::clone(permits).try_acquire_owned().ok()?;
             let (used, keyring) = (used.clone(), Arc::clone(keyring));
             let registries = self.registries.clone();

@@ -251,8 +251,12 @@ impl WebhookRegistration {
             "clientConfig": webhook_address.client_config(authority, self.path),
             "rules": [self.rule],
             "failurePolicy": self.failure_policy,
+            // So that a request for another version of the same resource is converted and sent as well; `Exact` would
+            // let `v1beta1` bypass the webhook.
             "matchPolicy": "Equivalent",
             "reinvocationPolicy": if self.reinvoke { "IfNeeded" } else { "Never" },
+            // True only because decisions are in the response. It is what allows `kubectl --dry-run=server` and the
+            // dry runs of governance to pass through this webhook.
             "sideEffects": "None",
             "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
@@ -301,6 +305,8 @@ pub(crate) async fn registered(
                 });
             let wanted =
                 webhook_address.client_config(authority, path.as_deref().unwrap_or_default());
+            // The CA first: the whole `clientConfig` would differ too, but "another address" would send the
+            // administrator in the wrong direction.
             if is["caBundle"] != wanted["caBundle"] {
                 let hook = hook.name;
                 return Some(format!("webhook {hook} of {name} trusts another CA"));

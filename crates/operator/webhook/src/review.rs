@@ -174,8 +174,8 @@ pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
     }
 }
 
-/// Answers a review with a review, valid or not. `None` makes the request fail, so that the API server applies the
-/// `failurePolicy` of the registration.
+/// Answers a review with a review, valid or not. An error makes the HTTP request fail, so that the API server applies
+/// the `failurePolicy` of the registration.
 pub(crate) async fn answer_at(
     reviewer: &Reviewer,
     endpoint: Endpoint,
@@ -187,6 +187,8 @@ pub(crate) async fn answer_at(
     let (uid, request) = match serde_json::from_slice::<Review>(body) {
         Ok(review) => (review.request.uid.clone(), checked(review)),
         // Invalid reviews get an error response without a decision.
+        // Parsed a second time only for an invalid review: the `uid` has to be echoed, or the API server reports a
+        // broken webhook instead of the reason.
         Err(_) => match serde_json::from_slice::<Value>(body) {
             Ok(review) => {
                 let uid = review["request"]["uid"].as_str();

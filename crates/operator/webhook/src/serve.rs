@@ -25,6 +25,8 @@ const LIMITS: Limits = Limits {
     clients: 1024,
     per_address: 256,
     streams: Some(100),
+    // The longest `timeoutSeconds` that we register. Endpoints are removed from the Service at SIGTERM, but API
+    // servers keep their connections until then.
     drain: Duration::from_secs(10),
 };
 /// A few Prometheus servers.
@@ -143,6 +145,7 @@ async fn respond(
         }
         return metrics(reviewer, request.headers()).await;
     };
+    // From the TLS connection. Headers and the body are under the control of the sender, including `userInfo`.
     let shown = request.extensions().get::<PeerCertificates>();
     let caller = match reviewer.callers.identify(shown) {
         Ok(caller) => caller,
@@ -173,6 +176,8 @@ async fn respond(
     };
     match review::answer_at(reviewer, endpoint, caller, &body, Timestamp::now()).await {
         Ok(review) => typed(review.to_string(), "application/json"),
+        // A status other than 200 makes the API server treat the call as failed, so that `failurePolicy` decides;
+        // `allowed: false` would override a policy of `Ignore`.
         Err(refusal) => text(StatusCode::SERVICE_UNAVAILABLE, refusal.message),
     }
 }

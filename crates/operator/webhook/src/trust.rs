@@ -25,7 +25,7 @@ pub enum Certificates {
     Files(Files),
     /// Self-signed, for one process.
     SelfSigned(SelfSigned),
-    /// IssuedCertificate by CAs that all replicas share, and renewed in time.
+    /// Issued by CAs that all replicas share, and renewed in time.
     Shared {
         /// The CAs.
         authorities: Box<Authorities>,
@@ -126,6 +126,8 @@ impl IssuedCertificate {
         let expires = now
             .saturating_add(CERTIFICATE_LIFETIME)
             .unwrap_or(Timestamp::MAX);
+        // A certificate that outlives its CA fails verification before its own end,
+        // although its own date is in the future.
         let expires = expires.min(authority.expires);
         Ok(Self {
             pair: authority.issue(COMMON_NAME, authorities.names(), now, expires)?,
@@ -160,6 +162,8 @@ impl Renewal for Shared {
         let now = Timestamp::now();
         self.authorities.rotate(now).await?;
         let bundle = self.authorities.bundle();
+        // The bundle is published before the new certificate is served, an hour before in practice: the order in
+        // which API servers need them.
         self.trust.send_if_modified(|published| {
             let changed = *published != bundle;
             *published = bundle;

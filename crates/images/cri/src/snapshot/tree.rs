@@ -35,6 +35,8 @@ use crate::store::Store;
 const MAX_LINKS: usize = 40;
 
 /// Upper bound of entries per image; real images have far fewer.
+// Inodes are shared by the whole node and no quota counts them: without this bound an
+// archive of empty files could use up all of them.
 const MAX_ENTRIES: u64 = 10_000_000;
 
 /// The longest path inside an image (`PATH_MAX`), also of link targets: a longer one cannot be opened.
@@ -44,6 +46,7 @@ const MAX_PATH: usize = 4096;
 const MAX_PART: usize = 255;
 
 /// The deepest nesting. Nested `node_modules` stay below a hundred.
+// Every component costs an `openat` for every entry below it, so depth is what makes unpacking quadratic.
 const MAX_DEPTH: usize = 512;
 
 /// Bytes of paths queued while a folder with many entries becomes opaque.
@@ -255,6 +258,8 @@ impl Tree {
                     rustix::fs::fchmod(&here, Mode::from_bits_truncate(0o755))?;
                     self.record_created(&path.0)?;
                 }
+                // Which of these a link gives with `O_NOFOLLOW | O_DIRECTORY` depends on the kernel. `openat2` with
+                // `RESOLVE_IN_ROOT` would resolve like this in one call, but only on Linux.
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => {
                     links += 1;
                     let to = rustix::fs::readlinkat(&here, name(&part), Vec::new());
@@ -361,6 +366,8 @@ impl Tree {
         }
         let mut path = parents.to_vec();
         path.push(hidden);
+        // A whiteout hides entries of lower layers only; in the same layer the order of entries has no meaning
+        // (`layer.md` of the image specification).
         if !self.made.contains(&path.join(&b'/')) {
             self.clear(folder.as_fd(), hidden)?;
         }
@@ -393,6 +400,8 @@ impl Tree {
                 self.reservation.take_blocks(entry.stored)?;
                 let flags = OFlags::WRONLY
                     | OFlags::CREATE
+                    // `EXCL` and `NOFOLLOW`: an entry never writes through what an earlier layer left at its path,
+                    // link or file. `in_place` removes that and tries again.
                     | OFlags::EXCL
                     | OFlags::NOFOLLOW
                     | OFlags::CLOEXEC;

@@ -57,6 +57,8 @@ impl Snapshots {
                 .ok()
                 .and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let whole = about.filter(|about: &About| {
+                // Same boot: the page cache was not lost, so what was renamed is
+                // complete even if it was never synced.
                 about.boot.as_ref().is_none_or(|made| *made == boot)
                     && entry.path().join("rootfs").is_dir()
             });
@@ -121,6 +123,8 @@ impl Snapshots {
             return Ok(());
         };
         let place = self.place(chain);
+        // `syncfs` of the whole file system: a snapshot has thousands of files, and an
+        // `fsync` for each takes far longer than the pull.
         sync(&File::open(&place)?)?;
         about.boot = None;
         write(&place, &about)?;

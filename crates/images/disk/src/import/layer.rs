@@ -19,6 +19,8 @@ use crate::tar::{Event, Reader};
 use crate::unpack::{Packing, Unpacker};
 
 /// The capacity of channels between threads, in chunks.
+// Eight chunks of 256 KiB in each of three channels: 6 MiB of the 64 MiB that an importer pod may use, and enough to
+// keep every thread busy while another waits.
 pub(super) const CHANNEL_CAPACITY: usize = 8;
 
 /// Where to begin in a layer.
@@ -78,6 +80,8 @@ impl Run<'_, '_> {
             .open(layer, offset)
             .map_err(|error| self.cannot_open(layer, offset, error))?;
         // A layer read from the middle has no known digest.
+        // Hashing takes a good part of a core at the speed of a fast network; a source that verifies has done it
+        // already.
         let hashes = offset == 0 && !source.verifies();
         let mut tar = Tar {
             reader: Reader::default(),
@@ -111,6 +115,8 @@ impl Run<'_, '_> {
         }
         let rest = layer.size.unwrap_or(0).saturating_sub(offset);
         self.begun = self.begun.saturating_add(rest);
+        // Later passes have no checkpoints: the plan of a pass is not stored, and repeating
+        // one pass costs less than storing it each time.
         let every = (self.pass == 1).then_some(self.options.checkpoint_every.max(1));
 
         let shared = Shared::default();
@@ -135,6 +141,7 @@ impl Run<'_, '_> {
             };
             let result = pass.consume(&mut tar, flow_from, hash_to);
             if let Err(error) = &result
+                // A full target or a cancelled import is not explained by the digest of the layer: stop downloading.
                 && !worth_the_digest(error)
             {
                 shared.stop.store(true, Ordering::Relaxed);

@@ -81,6 +81,8 @@ fn compressed(cluster_bits: u32, entry: u64) -> Entry {
     let sectors = (entry & (COMPRESSED - 1)) >> shift;
     Entry::Compressed {
         host,
+        // An upper bound, not the length: QEMU stores whole sectors, so the last one may hold
+        // the beginning of the next compressed cluster.
         length: (sectors + 1) * 512 - (host & 511),
     }
 }

@@ -87,6 +87,8 @@ impl Header {
         } else {
             Features::default()
         };
+        // Before encryption and sizes: a delta of a VM is the most likely wrong
+        // image, and its other fields may be valid.
         if backing != 0 {
             let name = usize::try_from(backing)
                 .ok()
@@ -204,6 +206,8 @@ impl Features {
             });
         }
         let unknown = incompatible & !(DIRTY | CORRUPT | EXTERNAL | COMPRESSION | EXTENDED);
+        // QEMU's rule for incompatible bits: a program that does not know one must not open the
+        // image, as the bit may change what tables mean.
         if unknown != 0 {
             return Err(Qcow2Error::Features { bits: unknown });
         }

@@ -138,6 +138,8 @@ impl Inflater {
             .send(Request { guest, data })
             .map_err(|_| Qcow2Error::Threads)?;
         self.order.push_back(self.next);
+        // Round robin in both directions is what keeps results in order without a sorting buffer. A slow cluster
+        // delays the others, but at most by the eight that its thread has queued.
         self.next = (self.next + 1) % self.threads;
         Ok(answer)
     }
@@ -164,6 +166,7 @@ impl Drop for Inflater {
         }
         for worker in &mut self.workers {
             // Drain the results, so that a blocked thread can end.
+            // Joining first would deadlock: the thread may be blocked in `send` on its full channel.
             while worker.answers.recv().is_ok() {}
             if let Some(thread) = worker.thread.take() {
                 let _ = thread.join();

@@ -18,6 +18,8 @@ use crate::error::Error;
 pub(crate) use stored::State;
 
 /// Upper bound of passes over the image.
+// Each pass downloads the image again. An image that a VM has used may need a second one on a block device; the bound
+// stops an image that is made to be fetched for ever.
 pub(super) const MAX_PASSES: u32 = 8;
 
 /// Upper bound of runs and compressed clusters that overlap in one place of the image. QEMU writes only
@@ -254,6 +256,7 @@ impl Stream {
         let compressed_only = covered > start
             && !gap
             && (covered > end || is_zero(between(data, start, sector(covered), end)));
+        // Only in the first pass: later ones know every table, so what is not planned is not needed.
         if !claimed && !in_l1 && !compressed_only && self.pass == 1 {
             self.park(start, data, canvas);
         }

@@ -79,6 +79,8 @@ impl Sink for FileSink {
             return self.zero(0, size);
         }
         // What was in the file goes: a hole is the only thing that is surely zeros.
+        // Two calls, since growing keeps old content. `fallocate` would reserve the
+        // blocks of a disk that is mostly holes.
         self.file.set_len(0)?;
         self.file.set_len(size)
     }

@@ -5,6 +5,8 @@ use super::{Finding, Part, Weight};
 use crate::error::Error;
 
 /// Upper bound of clusters read per folder.
+// The chain of a damaged or hostile file system may be a cycle; this ends it.
+// `\EFI\BOOT` has a handful of entries, in one cluster.
 const MAX_CLUSTERS: u32 = 256;
 
 /// Upper bound of programs examined.

@@ -35,6 +35,8 @@ pub(super) fn pe(head: &[u8]) -> Option<&'static str> {
     if head.get(at..)?.get(..4)? != b"PE\0\0" {
         return None;
     }
+    // The numbers are from the PE specification (`IMAGE_FILE_MACHINE_*`), those of ELF below from its registry of
+    // `e_machine`.
     match le16(head, at.checked_add(4)?)? {
         0x8664 => Some("amd64"),
         0x014c => Some("386"),

@@ -27,6 +27,8 @@ pub(crate) enum Demand {
 impl Demand {
     /// The preferred challenge of all headers: `Bearer` over `Basic`. `None` if no scheme is supported.
     pub(crate) fn read<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
+        // `Bearer` wins even after `Basic`: a token is for one repository, and the password then goes to the token
+        // server alone.
         let mut basic = None;
         for challenge in headers.flat_map(challenges) {
             if challenge.scheme.eq_ignore_ascii_case("bearer") {
@@ -84,6 +86,8 @@ fn challenges(header: &str) -> Vec<Challenge> {
                     challenge
                         .parameters
                         .entry(word.to_ascii_lowercase())
+                        // The first of two equal parameters counts, as in Go's parsers; a later `realm` must not
+                        // redirect credentials to another server than the one a proxy may have inspected.
                         .or_insert(value);
                 }
                 rest = after;

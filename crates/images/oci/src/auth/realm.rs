@@ -44,6 +44,8 @@ pub(crate) fn check(
     if !url.username().is_empty() || url.password().is_some() {
         return refuse("has a name or password in its address");
     }
+    // After the syntax checks and before the address checks: trusting a token server that is in the cluster network
+    // is the purpose of the setting, an address with a password in it never is.
     if trusted.iter().any(|host| *host == origin(&url)) {
         return Ok(url);
     }
@@ -52,6 +54,8 @@ pub(crate) fn check(
         if registry.scheme() != "http" {
             return refuse("is not encrypted, and the registry is");
         }
+        // Without credentials the worst case is an anonymous token over plain HTTP, which a registry without TLS may
+        // need.
         if has_credentials && !same {
             return refuse("would receive credentials without encryption, and is not the registry");
         }
@@ -87,6 +91,8 @@ pub(crate) fn check_literal(from: &Url, to: &Url) -> Result<(), Cause> {
 /// The class of an internal address; `None` for a public one. Names are not resolved.
 fn inside(host: &Host<&str>) -> Option<AddressClass> {
     let class = match host {
+        // Only the names that every resolver maps to loopback. What other names resolve to is checked in the
+        // connector, after the lookup; a check here could be evaded by DNS rebinding.
         Host::Domain(name) => {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             let is_local = name == "localhost" || name.ends_with(".localhost");

@@ -13,6 +13,8 @@ use crate::secret::Secret;
 const MIN_LIFETIME: Duration = Duration::from_mins(1);
 
 /// The maximum lifetime: after that a new token is requested, whatever the server stated.
+// A registry that issues tokens for a year would otherwise keep access for as long as the process runs after the pull
+// secret was deleted or its permission revoked.
 const MAX_LIFETIME: Duration = Duration::from_hours(6);
 
 /// Longer tokens do not fit in a header.
@@ -61,6 +63,9 @@ impl Token {
             .expires_in
             .and_then(|seconds| seconds.as_u64())
             .map_or(MIN_LIFETIME, Duration::from_secs)
+            // The specification requires servers to never issue less than 60 seconds
+            // (`docs/content/spec/auth/token.md` in distribution). A server that states 0 would cause a token request
+            // for each layer.
             .clamp(MIN_LIFETIME, MAX_LIFETIME);
         // A tenth less, so that it does not expire in flight.
         Ok(Self {

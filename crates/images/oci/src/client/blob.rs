@@ -22,6 +22,9 @@ use crate::error::{Cause, Error, Operation};
 use crate::transport::Answer;
 
 /// Receiving this much resets the count of interruptions.
+// An image of 10 GiB over an unstable network may break off hundreds of times; what matters
+// is whether each connection advances. A server that sends a few bytes and closes never
+// reaches this and fails after `Retry::resumes`.
 pub(super) const PROGRESS: u64 = 1 << 20;
 
 /// A blob as a stream of chunks. An error ends the stream.
@@ -61,6 +64,8 @@ pub(super) fn open(
     offset: u64,
 ) -> BlobStream {
     // The reference is pinned; without a digest there would be nothing to request.
+    // A stream that starts in the middle cannot be hashed; `store.rs` hashes the
+    // part on disk first and verifies the whole.
     let hasher = reference
         .digest()
         .filter(|_| offset == 0)
@@ -126,6 +131,8 @@ impl Reading {
             match body.piece().await {
                 Ok(Some(piece)) => {
                     let after = self.position.saturating_add(piece.len() as u64);
+                    // Checked before the chunk is returned: a registry that sends more than the manifest states must
+                    // not fill the disk of a node until the digest fails at the end.
                     if after > self.size {
                         let cause = Cause::TooLarge {
                             limit: self.size,
@@ -169,6 +176,8 @@ impl Reading {
                 if let Some(candidate) = self.candidates.get(self.candidate) {
                     let wanted = candidate.wants(Operation::Blob, &digest.to_string());
                     let until = Instant::now() + self.inner.settings.negative_ttl;
+                    // Other readers retry at once, and without this they would download
+                    // gigabytes from the same broken mirror again.
                     self.inner.misses.insert(wanted, (cause.clone(), until));
                 }
                 Err(self.error(cause))
@@ -210,6 +219,8 @@ impl Reading {
             return Err(self.error(cause));
         };
         self.failed.push((candidate.place.host.clone(), cause));
+        // The position and the hash continue at the new endpoint: the digest identifies
+        // the content, whichever host sends the rest.
         self.candidate = next;
         self.failures = 0;
         Ok(())

@@ -52,6 +52,8 @@ impl Inner {
                 .map(|content| (tag, content))
         });
         let mut condition = None;
+        // HEAD before GET although it may be one request more: Docker Hub counts GETs of manifests as pulls and
+        // limits them, HEADs are free.
         if let Some((tag, content)) = known {
             match self.head(&candidate, &name).await? {
                 Some(digest) if digest == tag.digest => {
@@ -157,10 +159,14 @@ impl Inner {
                 let content_type = answer.header(CONTENT_TYPE).map(str::to_owned);
                 let bytes = answer.read(limit).await?;
                 // The requested digest counts, else the one in the header, else that of the content.
+                // The header is verified but not trusted: with a tag there is nothing else to compare with, and a
+                // registry behind a broken proxy is found out here and not at the pull of a node.
                 let digest = match digest.or(said.as_ref()) {
                     Some(digest) => verified(digest, &bytes)?,
                     None => Digest::sha256(&bytes),
                 };
+                // Parsed before it is cached: a captive portal that answers 200 with HTML would otherwise be the
+                // image for as long as the tag is fresh.
                 platform::document::read(&bytes, content_type.as_deref()).map_err(|error| {
                     Cause::Invalid(crate::error::clean(&error.to_string(), &[]))
                 })?;

@@ -18,6 +18,8 @@ use crate::transport::Answer;
 const MAX_BODY_BYTES: u64 = 16 * 1024;
 
 /// Upper bound of a `Retry-After`.
+// A registry that answers with years, after an error of its administrator for example, must not block itself for the
+// life of this process.
 const MAX_PAUSE: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
@@ -54,6 +56,8 @@ pub(super) async fn refusal(
     );
     let said = error_message(&body, &hidden);
     match code {
+        // Registries disagree about which of the two a private repository gets. Either way the next credential may
+        // succeed.
         401 | 403 => Cause::Unauthorized {
             with: Credential::describe(credential),
             said,

@@ -105,6 +105,8 @@ impl Inner {
         candidate: &Candidate,
         request: &RegistryRequest,
     ) -> Result<Answer, Cause> {
+        // By credential as well: rate limits are counted for each account, and the anonymous limit of one tenant must
+        // not stop those who log in.
         let pause = (candidate.place.host.clone(), candidate.key.credential);
         if let Some(until) = self.pauses.get(&pause) {
             let left = until.saturating_duration_since(Instant::now());
@@ -139,9 +141,12 @@ impl Inner {
                 self.send_over(candidate, request, "http", true).await
             }
             Security::Insecure => match self.send_over(candidate, request, "https", false).await {
+                // Only where the administrator allowed it (`Security::Insecure`). An HTTP error is an answer over
+                // TLS, and no reason to send the request again in plain text.
                 Err(cause @ (Cause::Unreachable(_) | Cause::Timeout { .. })) => {
                     let answer = self.send_over(candidate, request, "http", true).await;
                     match answer {
+                        // The TLS error of the two: it is the one the administrator has to solve.
                         Err(Cause::Unreachable(_) | Cause::Timeout { .. }) => Err(cause),
                         answer => {
                             self.without_tls.insert(place.host.clone(), ());
@@ -215,6 +220,8 @@ impl Inner {
                 return Ok(answer);
             }
             // Only the registry itself may send a challenge, and only once.
+            // Blob storage behind a redirect may answer 401 with a realm of its own; a token request there would send
+            // the registry's credentials to a host that the registry merely pointed to.
             let is_challenge = status == StatusCode::UNAUTHORIZED
                 && !answered
                 && auth::origin(&answer.url) == auth::origin(&context.root);
@@ -237,6 +244,7 @@ impl Inner {
             let new = self
                 .authorization_for(&context, &demand, &prefix, old.is_some())
                 .await?;
+            // The same token again cannot succeed; another round would be the loop that `answered` exists to prevent.
             if new.is_none() || new == old {
                 return Err(refusal(answer, credential, old.as_ref().map(Secret::expose)).await);
             }
@@ -287,6 +295,8 @@ impl Inner {
         let grant = Grant {
             realm: realm.to_string(),
             service: service.clone(),
+            // Our own scope, not the one in the challenge: a registry could ask for `push` or for another repository,
+            // and the token server would grant what the credential permits.
             scope: format!("repository:{prefix}{}:pull", candidate.place.repository),
             credential: candidate.key.credential,
         };
@@ -302,6 +312,8 @@ impl Inner {
         let exchange = Exchange {
             transport: Arc::clone(&self.transport),
             // The endpoint's own CA certificates apply to the endpoint alone.
+            // `insecure` was configured for the registry. A token server on another host receives the password, so
+            // its certificate is always verified.
             verify: context.verify || auth::origin(&realm) != auth::origin(root),
             tls: if auth::origin(&realm) == auth::origin(root) {
                 context.tls.clone()

@@ -143,6 +143,8 @@ impl FileVersion {
             && !other.moved
             && let (Some(one), Some(two)) = (&self.etag, &other.etag)
         {
+            // Entity tags decide where both sides have one from the same host: `Last-Modified` has a resolution of a
+            // second, and a file that is replaced twice within one would look unchanged.
             return one == two;
         }
         self.modified == other.modified
@@ -152,6 +154,8 @@ impl FileVersion {
     /// strong validator.
     pub fn condition(&self) -> Option<&str> {
         let strong = self.etag.as_deref().filter(|tag| !tag.starts_with("W/"));
+        // RFC 9110 (13.1.5) forbids weak entity tags in `If-Range`. After a redirect the tag belongs to one of
+        // several mirrors, and the next request may reach another.
         strong.filter(|_| !self.moved).or(self.modified.as_deref())
     }
 }
@@ -330,6 +334,8 @@ impl Inner {
                     ..
                 },
             ) => {
+                // One byte: a server that ignores ranges starts to send the whole file,
+                // which ends when the response is dropped.
                 conditions.push((RANGE, "bytes=0-0"));
                 self.fetch(request, operation, Method::GET, &conditions)
                     .await?
@@ -398,6 +404,8 @@ impl Fetching {
         self.body = None;
         self.failures += 1;
         let retry = &self.inner.settings.retry;
+        // Without a validator the server may send the rest of another version, and no digest would notice. The import
+        // starts again from the beginning instead.
         let is_lost = self.position > 0 && self.version.condition().is_none();
         if !cause.is_transient() || self.failures > retry.resumes || is_lost {
             return Err(cause);

@@ -156,8 +156,11 @@ fn credential(entry: Entry, origin: Origin) -> Result<Option<Credential>, ()> {
     let mut username = entry.username.unwrap_or_default();
     let mut password = Secret::new(entry.password.unwrap_or_default());
     if let Some(auth) = entry.auth.filter(|auth| !auth.is_empty()) {
+        // `auth` wins over `username` and `password`, as in kubelet (`pkg/credentialprovider/config.go`): tools write
+        // both and update only one.
         (username, password) = decode(&auth).ok_or(())?;
     }
+    // kubelet ignores tokens in Secrets. Honouring them would let Medley inspect an image that no node can pull.
     if origin == Origin::File {
         if let Some(token) = entry.registrytoken.filter(|token| !token.is_empty()) {
             return Ok(Some(Credential::Bearer(Secret::new(token))));

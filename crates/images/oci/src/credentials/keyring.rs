@@ -146,6 +146,8 @@ impl Keyring {
             .filter(|(Reverse(key), _)| fits(key, host, &path))
             .flat_map(|(_, credentials)| credentials)
             .collect();
+        // kubelet's last resort for images without a registry in their name
+        // (`pkg/credentialprovider/keyring.go`, `defaultRegistryKey`).
         if found.is_empty() && is_hub(host) {
             return self
                 .entries
@@ -190,6 +192,7 @@ fn normal(key: &str) -> Option<String> {
     if host.is_empty() || !is_address || host.chars().any(char::is_whitespace) {
         return None;
     }
+    // `docker login` still writes `https://index.docker.io/v1/` as the key for Docker Hub.
     let path = if path.starts_with("/v1/") || path.starts_with("/v2/") {
         path.get(3..).unwrap_or_default()
     } else {
@@ -212,6 +215,8 @@ fn fits(key: &str, host: &str, path: &str) -> bool {
     let (key_name, key_port) = split_port(key_host);
     let (name, port) = split_port(host);
     key_port == port
+        // A prefix of characters, not of components: `quay.io/team` also matches `quay.io/team-b/app`. That is
+        // kubelet's rule, and a stricter one would inspect without the credential that nodes use.
         && path.starts_with(key_path)
         && key_name.split('.').count() == name.split('.').count()
         && key_name

@@ -69,6 +69,8 @@ pub(super) fn read(
             return Err(Cause::Invalid(format!("more than {MAX_MEMBERS} files")));
         }
         let kind = header.get(156).copied().unwrap_or_default();
+        // The size in a pax header is for the next file, not for another extension header before it. Readers that
+        // disagree about which size counts show two contents of one archive (CVE-2025-62518 of tokio-tar).
         let is_extension = matches!(kind, b'L' | b'K' | b'x' | b'g');
         let written = number(header.get(124..136).unwrap_or_default())
             .ok_or_else(|| Cause::Invalid("a file without a size".to_owned()))?;

@@ -158,6 +158,8 @@ impl Store {
     async fn index(self: &Arc<Self>) -> Result<Content, Cause> {
         let marker = self.whole("oci-layout").await?;
         let version = serde_json::from_slice::<Marker>(&marker).map(|marker| marker.version);
+        // `image-layout.md` of the image specification requires the file and the version, so
+        // that a reader does not misread a later layout.
         if !version.is_ok_and(|version| version.starts_with("1.")) {
             return Err(Cause::Invalid(
                 "oci-layout has no imageLayoutVersion 1.x: it is no OCI layout".to_owned(),

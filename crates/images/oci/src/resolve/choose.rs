@@ -124,6 +124,8 @@ pub(super) async fn fetch_requested(
         Fetch::Config(descriptor) => image.document(descriptor).await,
     };
     let content = match answer {
+        // Sparse mirrors hold an index without all of its children (`oc-mirror` copies chosen platforms). That is no
+        // error as long as another entry matches.
         Err(error) if matches!(error.cause, Cause::NotFound { .. }) => return Ok(None),
         answer => answer?,
     };

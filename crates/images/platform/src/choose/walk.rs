@@ -13,9 +13,13 @@ use crate::media::MediaType;
 use crate::platform::Platform;
 
 /// The maximum nesting of indexes, including the outermost.
+// Tools write one level, rarely two. A document cannot contain its own digest, so an index nests without end only if
+// a registry generates one.
 pub const MAX_DEPTH: usize = 8;
 
 /// The maximum number of documents requested in one walk.
+// One admission request may cause this many; placement needs one for an index with platforms. An index of a thousand
+// entries without platforms would otherwise be a way to make Medley flood a registry.
 pub const MAX_FETCHES: usize = 128;
 
 /// The maximum number of pending entries.
@@ -267,6 +271,8 @@ impl Walk {
                 let rank = pending.rank;
                 return image(pending, platform, None, None, rank);
             }
+            // After `Take`: an image may be listed under two platforms and counts for
+            // both, but no document is fetched twice.
             if !self.seen.insert(pending.entry.digest.clone()) {
                 continue;
             }
@@ -296,6 +302,7 @@ impl Walk {
 
     /// Records a problem; the first one is reported.
     fn note(&mut self, trouble: WalkProblem) {
+        // The first one: it is the entry that matched best, and what follows is usually its consequence.
         self.trouble.get_or_insert(trouble);
     }
 }

@@ -179,6 +179,8 @@ pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<Document, Docume
     bounded_by(bytes, "manifest", MAX_MANIFEST)?;
     let shape: Shape = parse(bytes, "manifest")?;
     let sent = content_type.map(MediaType::read).unwrap_or_default();
+    // A document that is an index by its header and a manifest by its content (or has fields of both) lets two
+    // clients read two images: CVE-2021-41190. The image specification asks clients to refuse it.
     let media_type = agreed(sent, shape.media_type)?;
     let legacy = shape.fs_layers.is_some() || shape.signatures.is_some();
     if media_type == MediaType::DockerSchema1 || shape.schema_version == Some(1) {
@@ -220,6 +222,8 @@ pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<Document, Docume
             "index",
             [("config", &shape.config), ("layers", &shape.layers)],
         )?;
+        // Parsed twice: once for the fields that decide what it is, once for the content. An untagged enum would
+        // buffer the whole document as generic values.
         let body: IndexBody = parse(bytes, "index")?;
         return Ok(Document::Index(Index {
             schema_version: Schema2,

@@ -3,6 +3,7 @@
 use crate::platform::Platform;
 
 /// Variants above this number are treated as unknown.
+// Variants come from image configs, which users write: `v4000000000` must not make a list of four billion fallbacks.
 const NEWEST: u32 = 32;
 
 /// An architecture and a variant, normalised.
@@ -44,6 +45,8 @@ pub(super) fn steps(node: &Platform) -> Vec<FallbackPlatform> {
                         .map(|n| FallbackPlatform::new("amd64", format!("v{n}"))),
                 );
             }
+            // Last: an amd64 node runs 32-bit images, but only if the index has nothing better.
+            // arm64 does the same with `arm/v8` and older.
             steps.push(FallbackPlatform::new("386", ""));
             steps
         }

@@ -103,6 +103,8 @@ pub(super) fn architecture(name: &str, variant: &str) -> (String, String) {
         ("aarch64" | "arm64", "8" | "v8" | "v8.0") => ("arm64", ""),
         ("aarch64" | "arm64", "9" | "9.0" | "v9.0") => ("arm64", "v9"),
         ("aarch64", variant) => ("arm64", variant),
+        // containerd's default (`normalizeArch` in `database.go` of containerd/platforms). v6 would be safer on old
+        // boards, but v7 nodes would then prefer the slower image.
         ("armhf", _) | ("arm", "" | "7") => ("arm", "v7"),
         ("armel", _) | ("arm", "6") => ("arm", "v6"),
         ("arm", "5") => ("arm", "v5"),

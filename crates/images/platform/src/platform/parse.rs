@@ -148,6 +148,8 @@ fn read(text: &str) -> Result<Read, PlatformError> {
         }
     }
     match rest.as_slice() {
+        // containerd's order: a single word is first tried as an operating system,
+        // then as an architecture; no word is both.
         [] if is_known_os(&platform.os) => Ok(Read::Os(platform)),
         [] if known_architecture(first).is_some() => {
             (platform.architecture, platform.variant) =

@@ -104,6 +104,8 @@ fn approval() -> Schema {
         "planDigest": text().pattern(DIGEST)
             .about("The status.planDigest of the plan that was reviewed. No other plan is applied."),
         "items": set(text()).about("The items to apply, together with their dependencies. All if empty."),
+        // Atomic, because the keys of a map list have to be required or have a
+        // default, and `path` and `manager` are optional.
         "takeovers": atomic_list(takeover.required(&["item"]))
             .about("Consent to take over fields from the field managers that own them."),
         "rejected": rejected.required(&["planDigest"])

@@ -61,6 +61,8 @@ pub(crate) fn anything() -> Schema {
     Schema(json!({ "x-kubernetes-preserve-unknown-fields": true }))
 }
 
+// Every list states its type. Without one it would be atomic for server-side apply, and CEL could not correlate old
+// and new items; whether that was meant would be unclear.
 fn list(list_type: &str, items: Schema) -> Schema {
     Schema(json!({ "type": "array", "x-kubernetes-list-type": list_type })).with("items", items.0)
 }

@@ -11,6 +11,8 @@ use crate::definition::{DIGEST, Definition, conditions, only};
 use crate::ssp::GOLDEN_NAMESPACE;
 
 /// A non-negative Go duration.
+// A pattern and not `format: duration`, which also accepts `2 days`; Go's
+// parser, and so other controllers, would not.
 const DURATION: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$";
 /// An architecture as in GOARCH.
 const ARCHITECTURE: &str = "^[a-z0-9]([a-z0-9_]*[a-z0-9])?$";
@@ -65,6 +67,8 @@ fn spec() -> Schema {
 
 fn image() -> Schema {
     let pin = object(json!({
+        // A key of the list needs a value in every item, so that an image without
+        // architecture is the empty text and not an absent field.
         "architecture": text().with("maxLength", 32).default("").about("The architecture; empty for an image without architecture."),
         "digest": text().pattern(DIGEST).about("The version: the digest of the manifest."),
         "reason": text().with("maxLength", 1024).about("Why the version is pinned."),

@@ -99,6 +99,8 @@ impl From<v1::HyperConverged> for Images {
     fn from(object: v1::HyperConverged) -> Self {
         let sources = object.spec.workload_sources;
         let gates = object.spec.feature_gates.iter().filter_map(|gate| {
+            // HCO treats the names of its gates as equal regardless of case, and
+            // rejects two that differ in nothing else.
             let name = if gate.name.eq_ignore_ascii_case(MULTI_ARCH) {
                 GateName::Current
             } else if gate.name.eq_ignore_ascii_case(MULTI_ARCH_PROPOSED) {

@@ -140,6 +140,7 @@ impl Dashboard {
     /// The dashboard in a ConfigMap that Grafana's sidecar picks up.
     pub fn config_map(&self, namespace: &str) -> Value {
         let mut meta = metadata(&format!("medley-dashboard-{}", self.name), namespace);
+        // The label that the sidecar of Grafana's Helm chart selects unless configured otherwise.
         meta["labels"]["grafana_dashboard"] = json!("1");
         let text = format!("{:#}\n", self.model());
         json!({
@@ -165,6 +166,7 @@ impl Panel {
         let targets = targets.map(|((expression, legend), letter)| {
             json!({
                 "refId": letter, "expr": expression, "legendFormat": legend, "datasource": source,
+                // Numbers and tables show the last value, so they ask for one sample instead of six hours of them.
                 "instant": instant, "range": !instant,
                 "format": if self.shape == Shape::Table { "table" } else { "time_series" },
             })

@@ -91,6 +91,8 @@ pub struct ClusterVersionStatus {
     pub observed_generation: i64,
     /// Recommended updates; null if unknown.
     #[serde(default)]
+    // Written even if null: OpenShift's CRD requires the field, and null says that updates could not be retrieved,
+    // which an empty list would not.
     pub available_updates: Option<Vec<Release>>,
     /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

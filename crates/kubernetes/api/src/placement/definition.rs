@@ -56,6 +56,8 @@ fn spec() -> Schema {
     let timeouts = object(json!({
         "gateSeconds": int32().range(1, 3600).default(10)
             .about("How long a pod may wait at the scheduling gate for a registry, in seconds. Afterwards it is placed by the fallback architecture, or not restricted if there is none."),
+        // At most 8 of the 10 seconds that the webhook is registered with: the
+        // decision and the way back need the rest.
         "syncMilliseconds": int32().range(10, 8000).default(2000)
             .about("How long the admission of a pod may wait for a registry, in milliseconds. The API server limits the whole admission to ten seconds."),
     }));
@@ -77,6 +79,7 @@ fn spec() -> Schema {
         "fallbackArchitecture": word("The architecture assumed for images that cannot be inspected. If absent, such images do not restrict placement."),
         "operatingSystem": one_of(["linux", "windows"]).default("linux")
             .about("The operating system to use for images that support several, if the pod does not select one."),
+        // 317 characters: 253 of the prefix, a slash, and 63 of the name.
         "toleratedTaints": set(name(317).pattern(KEY)).max_items(32)
             .about("Taint keys for which pods get a toleration, if nodes that can run their images have such taints. Defaults to kubernetes.io/arch."),
         "emulation": emulation.about("Emulation of images that no node can run natively."),
@@ -118,6 +121,8 @@ fn selector(description: &str) -> Schema {
     let expression = object(json!({
         "key": name(317).pattern(KEY),
         "operator": one_of(["In", "NotIn", "Exists", "DoesNotExist"]),
+        // Bounded like all lists here: the API server estimates the cost of the rule below for the largest possible
+        // list, and rejects the CRD if it exceeds its limit.
         "values": atomic_list(value()).max_items(256),
     }));
     let expression = expression.required(&["key", "operator"]).rule(

@@ -77,6 +77,7 @@ impl CpuSnapshot {
         };
         let needs_pods = |it: &VirtualMachineInstance| has_host_model(&placed(it, &self.settings));
         let mut pods: Vec<Pod> = Vec::new();
+        // The selector of a launcher pod matters only for VMs with `host-model`; without one, no pod is listed.
         if instances.iter().any(needs_pods) {
             let launchers = format!("{}=virt-launcher", labels::APP);
             let params = ListParams::default().labels(&launchers);

@@ -30,6 +30,9 @@ impl NodeIndex for PlacementNodes {
     }
 
     fn upsert(&mut self, node: Node) {
+        // All fits, whichever node changed: a fit lists the nodes of every platform, and
+        // finding the affected ones would cost as much as computing them again. `get_mut` needs
+        // no lock, because the caller has the only reference.
         self.fits.0.get_mut().clear();
         self.cluster.upsert(node);
     }
@@ -64,6 +67,8 @@ impl FitMemo for FitTable {
 
     fn insert(&self, key: FitKey, fit: Arc<Fit>) {
         let mut known = self.0.lock();
+        // Cleared rather than evicted one by one: real clusters use a handful of platform sets, so only a user who
+        // varies them on purpose gets here.
         if known.len() >= MAX_FITS {
             known.clear();
         }

@@ -91,6 +91,8 @@ impl PullCredentials {
         for key in names {
             keyring.add_keyring(&*self.read(key).await?);
         }
+        // After those of the pod, as kubelet's keyring puts image pull secrets before the node's own configuration
+        // (`pkg/credentialprovider/secrets/secrets.go`): a pod that names a credential means that one.
         keyring.add_keyring(self.registries.nodes());
         Ok(Arc::new(keyring))
     }
@@ -185,9 +187,12 @@ impl Denials {
     fn note(&self, what: (Key, &'static str), message: String) {
         let mut all = self.0.lock();
         all.retain(|_, (at, _)| at.elapsed() < DENIAL_TTL);
+        // Further denials are not recorded: sixty-four messages name the missing RBAC rule often
+        // enough, and the list is written to a status.
         if all.len() >= MAX_DENIALS && !all.contains_key(&what) {
             return;
         }
+        // One log line for each series of denials, not for each pod; the condition of the policy carries the rest.
         if all.is_empty() {
             warn!(
                 message,
@@ -233,6 +238,8 @@ async fn secret(
     let found = forbidden.read(&api, "secret", key).await?;
     let mut keyring = Keyring::anonymous();
     let kind = found.as_ref().and_then(|secret| secret.type_.as_deref());
+    // kubelet skips Secrets of any other type. `add_secret` would read CDI's `accessKeyId` from an Opaque one, and an
+    // unrelated Secret must not be sent to a registry because a pod lists it.
     let kind = kind.filter(|kind| kind.starts_with("kubernetes.io/dockerc"));
     if let (Some(kind), Some(secret)) = (kind, &found) {
         let data = secret.data.iter().flatten();

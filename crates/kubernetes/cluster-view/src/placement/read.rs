@@ -13,6 +13,8 @@ where
 {
     match api.get_opt(name).await {
         Ok(found) => Ok(found),
+        // An answer, even an error, is final: repeating it would double the load on an API server that is refusing
+        // requests, within the ten seconds that an admission webhook has.
         Err(error @ kube::Error::Api(_)) => Err(error),
         Err(_) => api.get_opt(name).await,
     }

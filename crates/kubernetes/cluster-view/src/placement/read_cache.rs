@@ -57,6 +57,8 @@ impl<V: Clone + Send + Sync + 'static> ReadCache<V> {
     {
         if let Some(known) = self.known.get(&key).await {
             if known.read.elapsed() >= self.ttl / 2
+                // One refresh for each entry: `swap` lets one caller through. `Relaxed` is enough, as the value
+                // itself is not published by this flag.
                 && !known.refreshing.swap(true, Ordering::Relaxed)
             {
                 tokio::spawn(self.clone().refresh(key, read()));

@@ -29,6 +29,8 @@ const MAX_HOSTS: u64 = 10_000;
 /// others.
 const REQUESTS_PER_HOST: usize = 16;
 /// How long the inspection of an image may take, with all retries.
+// Longer than an admission request may wait: the caller gives up first and gates the pod, and the inspection goes on
+// and fills the cache for the controller.
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a failed registry counts as unavailable if it is not contacted again.
 const OUTAGE_TTL: Duration = Duration::from_secs(30);
@@ -147,12 +149,15 @@ impl Registries {
             .host_permits
             .get_with(host.clone(), || Arc::new(Semaphore::new(REQUESTS_PER_HOST)));
         // The semaphore is never closed.
+        // Waiting for a permit is outside of the timeout: a queue of inspections at a slow registry is no evidence
+        // that the registry is unavailable.
         let _permit = permits.acquire().await;
         let asking = self.ask(used, reference, keyring);
         let looked = tokio::time::timeout(INSPECTION_TIMEOUT, asking).await;
         let looked = looked.unwrap_or_else(|_| Err(timed_out(&host)));
         match &looked {
             Err(failure) if failure.known.transient => self.failed(host, &failure.known.message),
+            // 404 and 401 end an outage, too: the registry answered.
             _ => self.inner.outages.invalidate(&host),
         }
         looked
@@ -170,6 +175,8 @@ impl Registries {
             .resolve(&reference, keyring, freshness)
             .await
             .map_err(|error| failure(&error, error.is_transient(), error.retry_after()))?;
+        // By digest, after the tag was resolved with this pod's credentials: a user who may not pull an image cannot
+        // learn its platforms from the cache of another.
         if let Some(known) = self.inner.platforms.get(&content.digest) {
             return Ok(known);
         }
@@ -194,6 +201,8 @@ impl Registries {
         let now = Instant::now();
         let before = self.inner.outages.get(&host);
         let since = match before.filter(|it| now.duration_since(it.last) < OUTAGE_TTL) {
+            // A registry that fails again within `OUTAGE_TTL` continues its outage. Without that, `given_up` would
+            // restart its clock with each pod and pods would wait for the full limit every time.
             Some(before) => before.since,
             None => now,
         };

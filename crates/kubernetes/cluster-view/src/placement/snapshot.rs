@@ -29,6 +29,8 @@ impl PlacementSnapshot {
         let classes: Api<v1::RuntimeClass> = Api::all(client.clone());
         let (nodes, classes) = tokio::try_join!(list(&nodes, &all), list(&classes, &all))?;
         let policies: Option<Vec<PlacementPolicy>> = match policies::list(client).await {
+            // A user who may list nodes but not policies still gets an answer, with the built-in policy; the command
+            // is a preview and decides nothing.
             Err(error) if error.code() == Some(403) => None,
             found => found?,
         };

@@ -44,6 +44,8 @@ pub fn apply(
         return Err(ApplyError::InvalidObjectType(kind_label(config)));
     }
 
+    // Without force first, even for `kubectl`: only the conflicts show which fields client-side apply owned. Upstream
+    // does the same in `managedfields/internal/lastappliedmanager.go`.
     let outcome = match apply_once(request, &live, config, managed.clone(), force) {
         Err(ApplyError::Conflict(conflicts)) if request.manager == last_applied::MANAGER => {
             match last_applied::remaining(request, &live, conflicts) {
@@ -68,6 +70,8 @@ fn apply_once(
     mut managed: Managed,
     force: bool,
 ) -> Result<(Value, Managed), ApplyError> {
+    // Here and not at creation: an object that is never applied carries no owners it
+    // does not need. Upstream's `skipnonapplied.go`.
     if managed.is_empty() {
         record_update(
             request,
@@ -90,6 +94,8 @@ fn apply_once(
     })?;
     let typed = held.typed();
     typed
+        // The configuration before the live object: a client should read about its own mistake
+        // first. Both errors are plain 500s upstream.
         .validate(config, Duplicates::Deny)
         .map_err(|errors| ApplyError::TypedPatch {
             object: object_label(config),
@@ -102,9 +108,12 @@ fn apply_once(
             errors,
         })?;
 
+    // Before anything is compared: a CRD may have made a list atomic since these sets were written, and paths into
+    // its items would match nothing.
     reconcile(request, &mut managed);
     let merged = typed.merge(live, config);
     let mut wanted = typed.to_set(config);
+    // Recursive: `status` as a reset field stands for everything below it.
     wanted.subtract_recursive(request.reset);
     let mine = Entry {
         manager: request.manager_name().to_owned(),
@@ -114,6 +123,7 @@ fn apply_once(
         time: None,
         set: wanted.clone(),
     };
+    // Before pruning: `prune` adds back what any manager owns, and the applier's new set has to be among those.
     let (position, last) = take_place(&mut managed, mine);
     let merged = match &last {
         Some(last) => prune(request, merged, &managed, &wanted, last),
@@ -121,6 +131,8 @@ fn apply_once(
     };
     settle_others(request, &held, live, &merged, &mut managed, position, force)?;
 
+    // Joining the ownership of a field without changing it leaves the entry without a new time, as kube-apiserver
+    // does: `time` says when the object changed, not when a client asked.
     let changed = !same_object(live, &merged, &["managedFields"]);
     if let Some(mine) = managed.entries.get_mut(position) {
         strip(&mut mine.set);
@@ -191,6 +203,7 @@ fn settle_others(
             conflicts.add(entry, &taken);
         }
         entry.set.subtract(&taken);
+        // Removed fields have no owner left; that is never a conflict, because pruning kept what others own.
         entry.set.subtract(&comparison.removed);
     }
     if conflicts.0.is_empty() {

@@ -41,6 +41,7 @@ impl Conflicts {
 
     /// Puts owners in the order of messages.
     pub(super) fn sort(&mut self) {
+        // Stable: the fields of one owner stay in the order of its set, which is what clients see in messages.
         self.0.sort_by(|a, b| a.identity.cmp(&b.identity));
     }
 }

@@ -69,6 +69,8 @@ fn convert_map(schema: &structural::Schema, open: bool) -> MapType {
         .map(|(name, field)| (name.as_str().into(), convert(field, open)))
         .collect();
     // An embedded resource has declared fields even when the schema names none.
+    // `type: object` without properties accepts anything, so its content is deduced; a
+    // closed map would reject every apply of it.
     let free_form = fields.is_empty() && !schema.embedded_resource;
     let element = match &schema.additional_properties {
         Some(entries) => Some(convert(entries, open)),
@@ -99,6 +101,8 @@ fn convert_list(schema: &structural::Schema, open: bool) -> ListType {
                 default: items
                     .properties
                     .get(name)
+                    // Defaults of key fields are part of the identity of an item: `{port: 80}` and `{port: 80, proto:
+                    // TCP}` are one item if `proto` defaults to TCP.
                     .and_then(|field| field.default.clone()),
             };
             ListRelation::Map(schema.list_map_keys.iter().map(key).collect())

@@ -54,6 +54,8 @@ impl From<ApplyError> for Status {
             ApplyError::InvalidObjectType(_) | ApplyError::ManagedFieldsGiven => {
                 Self::bad_request(error.to_string())
             }
+            // 500 without a reason looks wrong and is what kube-apiserver answers to an unknown field in an apply;
+            // clients and test suites compare it.
             _ => Self::plain_500(error.to_string()),
         }
     }

@@ -63,6 +63,8 @@ fn read(value: &Value, depth: usize) -> Result<(FieldSet, bool), FieldsV1Error> 
             set.push(element, is_member, children);
         }
     }
+    // `{}` means the element itself; `"."` is written only where there are children as well (`fieldpath/serialize.go`
+    // of structured-merge-diff).
     member |= set.is_empty();
     Ok((set, member))
 }

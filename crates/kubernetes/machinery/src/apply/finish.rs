@@ -28,6 +28,8 @@ pub fn finish(live: &Value, object: &mut Value) -> bool {
             .iter()
             .zip(new_entries)
             .all(|(old, new)| same_but_time(old, new));
+    // The old entries are put back, times included: otherwise every no-op apply of a controller would write to
+    // storage once a second and wake every watch.
     if only_times {
         take_managed_fields(object);
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {

@@ -14,6 +14,8 @@ use crate::json;
 pub(super) const MANAGER: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What all annotations of an object may take together.
+// `TotalAnnotationSizeLimitB` of `apimachinery/pkg/api/validation/objectmeta.go`. Beyond it the write would be
+// rejected for an annotation that the user did not send.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// The conflicts that are real. Fields that the client applied and that are still as it applied
@@ -37,6 +39,8 @@ fn applied_before(request: &Request<'_>, live: &Value) -> Option<FieldSet> {
     }
     let held = HeldType::find(request, request.api_version)?;
     let typed = held.typed();
+    // An annotation that cannot be used is ignored, not an error: it is a hint that
+    // client-side apply left, and users edit it.
     typed.validate(live, Duplicates::Deny).ok()?;
     typed.validate(&before, Duplicates::Deny).ok()?;
     let mut set = typed.to_set(&before);

@@ -11,6 +11,8 @@ use super::set::FieldSet;
 use crate::json;
 
 /// Update entries an object may have; older ones are merged.
+// `DefaultMaxUpdateManagers` of `managedfields/internal/fieldmanager.go`. Clients that put a random value into their
+// User-Agent would otherwise grow every object they touch without end.
 const MAX_UPDATE_ENTRIES: usize = 10;
 /// The manager of merged old entries (upstream's name).
 const ANCIENT: &str = "ancient-changes";
@@ -227,6 +229,8 @@ impl Managed {
         if self.entries.is_empty() {
             return None;
         }
+        // Sorted when written, not when changed: `finish` compares lists in order, and
+        // an unsorted one would look like a change.
         self.entries.sort_by(wire_order);
         Some(Value::Array(
             self.entries.iter().map(Entry::encode).collect(),
@@ -248,6 +252,8 @@ impl Managed {
         if count <= MAX_UPDATE_ENTRIES {
             return;
         }
+        // Oldest first, and by identity within a second: times have no finer resolution, and the result must not
+        // depend on the order of the list.
         let mut updaters: Vec<(i64, String, usize)> = self
             .entries
             .iter()
@@ -288,6 +294,7 @@ impl Managed {
             let (set, time) = (entry.set.clone(), entry.time);
             if let Some(there) = self.entries.get_mut(bucket) {
                 ANCIENT.clone_into(&mut there.manager);
+                // The bucket holds fields of several subresources; upstream gives it none (`capmanagers.go`).
                 there.subresource.clear();
                 there.set.union_with(set);
                 there.time = time;

@@ -10,6 +10,7 @@ pub fn manager_from_user_agent(user_agent: &str) -> String {
     let product = user_agent.split('/').next().unwrap_or_default();
     let mut name = String::new();
     for character in product.chars().filter(|character| is_print(*character)) {
+        // Cut at a character, not at a byte: half a character would be invalid UTF-8, which the API cannot carry.
         if name.len() + character.len_utf8() > FIELD_MANAGER_MAX {
             break;
         }

@@ -11,6 +11,8 @@ static OBJECT_META: LazyLock<TypeRef> = LazyLock::new(|| {
     // Formatted strings, such as times, are untyped in the conversion from OpenAPI.
     let time = TypeRef::scalar(Scalar::Untyped);
     let owner = TypeRef::from(MapType {
+        // One owner reference is a unit: an applier that owned `name` of a reference while another owns its `uid`
+        // could point it at an object that does not exist.
         atomic: true,
         fields: [
             ("apiVersion", &string),

@@ -174,6 +174,7 @@ fn value_rank(value: &Value) -> u8 {
     }
 }
 
+// Never through `f64` for integers: 2^53 and 2^53 + 1 would be one list item.
 fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     let with_float = |int: i128, float: &Number| {
         let float = float.as_f64().unwrap_or_default();

@@ -34,6 +34,8 @@ pub(super) fn prune(
     {
         return merged;
     }
+    // The version the applier used is not served any more. Its old fields cannot be interpreted, so they stay rather
+    // than being removed by guess.
     let Some(held) = HeldType::find(request, &last.api_version) else {
         return merged;
     };

@@ -66,6 +66,7 @@ impl ScaleHandler {
         let mut scale = Managed::decode(scale_fields)?;
         let mut out = Managed::default();
         for entry in &self.parent.entries {
+            // An entry in a version that is not served is dropped, as it would be by any other write.
             let Some(path) = self.paths.get(&entry.api_version) else {
                 continue;
             };
@@ -95,6 +96,8 @@ impl ScaleHandler {
                 entry.set = FieldSet::default();
                 entry.set.insert(path);
                 entry.api_version.clone_from(&self.api_version);
+                // Upstream builds the entry from the `Scale`, which has no time to give
+                // (`scalehandler.go`); clients see it without one.
                 entry.time = None;
                 out.entries.push(entry);
             }

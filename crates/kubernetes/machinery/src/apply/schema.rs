@@ -260,6 +260,8 @@ impl Type {
 
     /// The form to use out of several: maps come before scalars, scalars before lists.
     pub(super) fn form(&self, forms: u8) -> Option<Form<'_>> {
+        // The order decides for `null` and for values that fit nothing; it is that of `deduceAtom` and `handleAtom`
+        // in structured-merge-diff.
         if forms & MAP != 0 {
             return self.map.as_ref().map(Form::Map);
         }

@@ -9,6 +9,8 @@ use super::path::PathElement;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// Sorted by element; every node is a member or has children.
+    // A sorted vector rather than a tree: sets are built in order, merged by walking both,
+    // and most levels have a handful of elements.
     nodes: Vec<Node>,
 }
 

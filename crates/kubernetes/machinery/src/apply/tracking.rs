@@ -59,6 +59,8 @@ pub(super) fn in_version<'a>(
     object: &'a Value,
     api_version: &str,
 ) -> Option<Cow<'a, Value>> {
+    // Almost always: conversion needs a copy of the object, so it is left to
+    // objects with managers of another version.
     if object.get("apiVersion").and_then(Value::as_str) == Some(api_version) {
         return Some(Cow::Borrowed(object));
     }
@@ -71,6 +73,7 @@ pub(super) fn in_version<'a>(
 /// Adapts every entry to the schema of its version; entries whose version is no longer served are
 /// removed.
 pub(super) fn reconcile(request: &Request<'_>, managed: &mut Managed) {
+    // One lookup for each version: an object may have a dozen entries, usually all of one version.
     let mut types: BTreeMap<String, Option<HeldType>> = BTreeMap::new();
     managed.entries.retain_mut(|entry| {
         if !types.contains_key(&entry.api_version) {
@@ -169,6 +172,7 @@ pub(super) fn record_update(
                 )
             })?;
     }
+    // Before the changes are subtracted: paths of an older schema would not match those that the comparison finds.
     reconcile(request, managed);
     let mut changes = Changes::new(request, typed, old, new);
     let mut failure = None;
@@ -181,6 +185,7 @@ pub(super) fn record_update(
                 entry.set.subtract(&comparison.removed);
                 !entry.set.is_empty()
             }
+            // The version of this entry is not served: it is dropped (`merge/update.go` of structured-merge-diff).
             Ok(None) => false,
             Err(why) => {
                 failure = Some(why);

@@ -47,6 +47,7 @@ pub(crate) fn check(
         for t in &mut checker.types {
             *t = bindings.substitute(t, true);
         }
+        // Only without type errors: the literals of an expression with unknown types would be judged by guesses.
         checker.validate_literals(expr, false);
     }
     if !checker.issues.is_empty() {
@@ -163,6 +164,8 @@ impl Checker<'_> {
                     }
                     joined = Some(self.join(joined, t));
                 }
+                // An empty list fits any list type: a variable lets its use decide,
+                // where `dyn` would disable the check.
                 let item = joined.unwrap_or_else(|| self.bindings.fresh());
                 Type::list(item)
             }
@@ -199,6 +202,7 @@ impl Checker<'_> {
     }
 
     fn lookup(&mut self, name: &str) -> Option<Type> {
+        // Innermost first: variables of macros shadow declared ones, and those shadow type names.
         if let Some((_, t)) = self.scopes.iter().rev().find(|(n, _)| n == name) {
             return Some(t.clone());
         }
@@ -212,6 +216,7 @@ impl Checker<'_> {
     fn select(&mut self, expr: &mut Expr) -> Type {
         let pos = expr.pos;
         // A dotted name may be that of a type.
+        // Before the operand is checked: `google.protobuf` alone is undeclared, and would be reported.
         if let Some(name) = expr.qualified_name()
             && let Some(t) = named_type(&name)
         {
@@ -348,6 +353,8 @@ impl Checker<'_> {
             if overload.args.len() != types.len() {
                 continue;
             }
+            // Fresh variables for each attempt: an overload that fails half-way must not leave bindings for the next.
+            // Two, because no declaration has more parameters than `A` and `B`.
             let base = self.bindings.reserve(2);
             let wanted: Vec<Type> = overload.args.iter().map(|t| t.instantiate(base)).collect();
             if self.bindings.assign_all(types, &wanted) {

@@ -45,6 +45,8 @@ pub(crate) fn compile_rule(rule: &ValidationRule, schema: &Schema, decl: &Decl) 
     } else {
         own.clone()
     };
+    // `oldSelf` is declared for every rule: whether a rule is a transition rule
+    // follows from its use, not from a flag.
     let variables = [(SELF.to_owned(), own), (OLD_SELF.to_owned(), old)];
     let program = match Program::compile(&rule.rule, &variables) {
         Err(issues) => Err(format!("compilation failed: {issues}")),
@@ -55,6 +57,7 @@ pub(crate) fn compile_rule(rule: &ValidationRule, schema: &Schema, decl: &Decl) 
     };
     if let Ok(program) = &program {
         compiled.uses_old = program.uses(OLD_SELF);
+        // Only for a rule that compiles, as upstream does: one error for each rule is enough to correct it.
         if !rule.message_expression.is_empty() {
             let message = match Program::compile(&rule.message_expression, &variables) {
                 Err(issues) => Err(format!("messageExpression compilation failed: {issues}")),
@@ -92,6 +95,8 @@ pub(crate) fn child_decl(
             .map(|field| Arc::clone(&field.decl)),
         _ => None,
     };
+    // A parent that does not show the child, because of
+    // `x-kubernetes-preserve-unknown-fields` for example, still may have rules below it.
     found.or_else(|| Decl::of(schema, schema.embedded_resource, "selfType").map(Arc::new))
 }
 

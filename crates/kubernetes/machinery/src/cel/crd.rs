@@ -11,6 +11,7 @@ use crate::json;
 use crate::schema::{ListType, Schema, SchemaType, ValidationRule, check_rule_form};
 
 /// Largest estimate for one expression.
+// `StaticEstimatedCostLimit` of the same file upstream, ten times what one evaluation may cost at run time.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
 
 /// Everything wrong with the rules of a schema, which is found at `path`.
@@ -58,6 +59,7 @@ fn check_node(schema: &Schema, path: &Path, context: &Context, found: &mut Found
     let in_scope = context.in_scope || !schema.validations.is_empty();
     let decl = match &context.decl {
         Some(decl) => Some(Arc::clone(decl)),
+        // Built only where a rule needs it: the declaration of a large schema without rules would be wasted.
         None if in_scope && context.root => Decl::of(schema, true, "selfType").map(Arc::new),
         None if in_scope => Decl::of(schema, schema.embedded_resource, "selfType").map(Arc::new),
         None => None,
@@ -87,6 +89,8 @@ fn check_node(schema: &Schema, path: &Path, context: &Context, found: &mut Found
     check_nested(schema, path, context, found);
     if let Some(items) = schema.items.as_deref() {
         let mut context = below(Child::Items, items);
+        // The outermost such list is named in the error. Items of a set are their own
+        // identity: a changed one has no old value.
         if schema.list_type != Some(ListType::Map) && context.uncorrelatable.is_none() {
             context.uncorrelatable = Some(path.clone());
         }
@@ -152,6 +156,8 @@ fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, foun
         Ok(program) => {
             let times = context
                 .cardinality
+                // Without `maxItems` the bound is how many of these values fit into one request, which is why CRDs
+                // with rules in unbounded lists are often rejected.
                 .unwrap_or_else(|| decl.max_cardinality());
             let cost = estimate(program, decl).saturating_mul(times);
             if cost > EXPRESSION_LIMIT {

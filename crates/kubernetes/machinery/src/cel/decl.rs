@@ -8,6 +8,8 @@ use super::names::escape;
 use crate::schema::{ListType, Schema, SchemaType};
 
 /// Largest request upstream reckons with.
+// `MaxRequestSizeBytes` of `apiserver/pkg/apis/cel/config.go`: a list without
+// `maxItems` is taken to fill a whole request.
 pub(crate) const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
 /// Typed view of a schema node.
@@ -170,6 +172,8 @@ impl Decl {
         let items = Self::of(items, items.embedded_resource, &format!("{name}.@idx"))?;
         let max = schema
             .max_items
+            // Two bytes for the brackets, one for each comma. The numbers decide which CRDs
+            // are accepted, so they have to be upstream's.
             .unwrap_or((MAX_REQUEST - 2) / (items.min_size + 1));
         let list = ListDecl {
             items: Arc::new(items),
@@ -183,6 +187,7 @@ impl Decl {
         let values = Self::of(values, values.embedded_resource, &format!("{name}.@elem"))?;
         let max = schema
             .max_properties
+            // Six bytes for the key, its quotes and the punctuation, as upstream estimates a map entry.
             .unwrap_or((MAX_REQUEST - 2) / (values.min_size + 6));
         Some(Self::simple(Shape::Map(Arc::new(values)), 2, max))
     }
@@ -203,6 +208,8 @@ impl Decl {
         };
         for (property, sub) in &schema.properties {
             let sub_name = format!("{name}.{property}");
+            // A property without a type (`x-kubernetes-preserve-unknown-fields`) is invisible to
+            // rules; the others of the object stay usable.
             let Some(decl) = Self::of(sub, sub.embedded_resource, &sub_name) else {
                 continue;
             };

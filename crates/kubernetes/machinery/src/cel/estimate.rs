@@ -14,6 +14,7 @@ use super::types::Type;
 use crate::field::{ErrorList, FieldError, Path};
 
 /// Largest estimate for all rules of a schema together.
+// `StaticEstimatedCRDCostLimit` of `apiextensions/validation/validation.go`; ten times the limit of one rule.
 const SCHEMA_LIMIT: u64 = 100_000_000;
 /// Rules below this share of the limit are not named.
 const NAMED: u64 = SCHEMA_LIMIT / 100;
@@ -52,6 +53,7 @@ impl TotalCost {
         self.expensive.push((path.clone(), cost));
         self.expensive
             .sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        // Upstream names the four most expensive rules; the rest would not help the author.
         self.expensive.truncate(4);
     }
 

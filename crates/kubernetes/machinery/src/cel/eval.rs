@@ -14,6 +14,7 @@ use super::meter::{Fail, Meter};
 use super::value::{Map, OwnedMap, Val};
 
 /// Cost of making a list or a map.
+// `ListCreateBaseCost` and `MapCreateBaseCost` of cel-go's `common/cost.go`.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 
@@ -150,6 +151,8 @@ impl<'a> Evaluator<'a> {
     /// A branch of `?:` that is a variable is resolved without being observed.
     fn branch(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
         let value = self.eval(expr)?;
+        // Upstream's cost tracker observes the conditional as one attribute (`interpreter/attributes.go`), so the
+        // branch is not charged again.
         if expr.is_attribute() {
             self.meter.cost = self.meter.cost.saturating_sub(1);
         }
@@ -164,6 +167,7 @@ impl<'a> Evaluator<'a> {
                 Ok(Val::Bool(b)) if b == decisive => return Ok(Val::Bool(decisive)),
                 Ok(Val::Bool(_)) => {}
                 Ok(_) => error = error.or_else(|| Some(Fail::no_overload())),
+                // Never absorbed by `||`: otherwise `expensive() || true` would be a way to run without a budget.
                 Err(Fail::Limit) => return Err(Fail::Limit),
                 Err(fail) => error = error.or(Some(fail)),
             }

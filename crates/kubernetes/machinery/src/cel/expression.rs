@@ -136,6 +136,8 @@ impl Expression {
         let mut bound = Vec::with_capacity(values.len());
         for (name, decl) in &self.variables {
             let Some((_, value)) = values.iter().find(|(n, _)| n == name) else {
+                // A variable without a value stays unbound: an expression that refers to it fails with "no such
+                // attribute", as `oldObject` does on CREATE.
                 continue;
             };
             let seen = view(value, decl).map_err(|fail| error(&fail))?;

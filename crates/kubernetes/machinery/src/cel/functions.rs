@@ -23,6 +23,7 @@ pub(crate) fn call<'a>(
     args: &[Val<'a>],
 ) -> Result<Val<'a>, Fail> {
     if let Some(cost) = cost_before(name, args) {
+        // Before the work is done: a call that exceeds the budget must not have run first.
         ev.meter.charge(cost)?;
     }
     let meter = &mut ev.meter;

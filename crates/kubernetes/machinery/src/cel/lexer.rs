@@ -47,6 +47,7 @@ const PUNCTUATION: [&str; 24] = [
 pub(crate) fn tokenize(source: &str) -> Result<Vec<Token>, Issue> {
     Lexer {
         source,
+        // Positions in messages are counted in code points, so bytes would need a conversion for every error.
         chars: source.chars().collect(),
         at: 0,
     }
@@ -168,6 +169,8 @@ impl Lexer<'_> {
             self.at += 1;
             self.digits(is_digit);
         }
+        // Only with digits behind it: `1e` is the number 1 and a name, which the
+        // parser then rejects where cel-go does.
         if matches!(self.peek(0), Some('e' | 'E')) {
             let sign = usize::from(matches!(self.peek(1), Some('+' | '-')));
             if self.peek(1 + sign).is_some_and(is_digit) {
@@ -198,6 +201,7 @@ impl Lexer<'_> {
         while letters < 2 {
             match self.peek(letters) {
                 Some('r' | 'R') if !raw => raw = true,
+                // `br''` is a prefix and `rb''` is not: cel-go's grammar has one order.
                 Some('b' | 'B') if !bytes && !raw => bytes = true,
                 _ => break,
             }
@@ -270,6 +274,7 @@ impl Lexer<'_> {
             'x' | 'X' => (self.code(2, 16)?, true),
             'u' => (self.code(4, 16)?, false),
             'U' => (self.code(8, 16)?, false),
+            // Three octal digits, at most 0377: a larger code would not fit a byte.
             '0'..='3' => {
                 self.at -= 1;
                 (self.code(3, 8)?, true)

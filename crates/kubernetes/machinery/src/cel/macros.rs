@@ -63,6 +63,8 @@ pub(crate) fn receiver(
         ("sortBy", 2) => (MacroKind::SortBy, 1, false),
         ("optMap", 2) => (MacroKind::OptMap, 1, false),
         ("optFlatMap", 2) => (MacroKind::OptFlatMap, 1, false),
+        // Any other number of arguments is a call: cel-go expands a macro by name and count, and the checker then
+        // reports the missing function.
         _ => {
             return parser.call(pos, Some(target), name, args);
         }

@@ -32,6 +32,7 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
         )
     })?;
     match parsed {
+        // `parseIPAddr` of `apiserver/pkg/cel/library/ip.go`: an address with two spellings would not equal itself.
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
             Err(format!("IPv4-mapped IPv6 address {shown} is not allowed"))
         }

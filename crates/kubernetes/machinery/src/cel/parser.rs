@@ -125,6 +125,8 @@ impl Parser<'_> {
 
     /// A node; fails if the tree gets too high.
     pub(crate) fn node(&mut self, pos: usize, kind: Kind) -> Result<Expr, Issue> {
+        // The height of the tree, besides the nesting of the source: `a.b.c...` nests nothing, but evaluation
+        // recurses through each selection.
         let below = kind.children().iter().map(|e| e.depth).max().unwrap_or(0);
         if below >= MAX_DEPTH {
             return Err(self.too_deep(pos));
@@ -209,6 +211,8 @@ impl Parser<'_> {
             && right.depth < MAX_DEPTH
         {
             left.depth = left.depth.max(right.depth + 1);
+            // Flat, so that a chain of a thousand terms is one level high. cel-go
+            // balances such chains for the same reason.
             args.push(right);
             return Ok(left);
         }

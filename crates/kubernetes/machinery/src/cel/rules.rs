@@ -19,6 +19,8 @@ use crate::schema::{OldItems, Schema};
 /// Budget of all rules on one object (`celconfig.RuntimeCELCostBudget`).
 const OBJECT_BUDGET: u64 = 10_000_000;
 /// Longest message an expression may make.
+// `MaxEvaluatedMessageExpressionSizeBytes`: the message goes into a response
+// header or a Status, once for each violation.
 const MAX_MESSAGE: usize = 5 * 1024;
 const EXHAUSTED: &str = "validation failed due to running out of cost budget, no further \
                          validation rules will be run";
@@ -259,6 +261,7 @@ impl Run {
             return;
         }
         let kind = type_text(schema);
+        // Exactly used up is not yet an error; the next node with rules reports it, as upstream does.
         if self.budget == Some(0) {
             self.findings.errors.invalid(path, kind, EXHAUSTED);
             self.budget = None;
@@ -307,6 +310,7 @@ impl Run {
     }
 
     fn add(&mut self, rule: &Rule, error: FieldError, ratchet: &Ratchet<'_>) {
+        // A transition rule is about the change itself, so an unchanged value cannot excuse it.
         if !rule.uses_old && ratchet.unchanged(&mut self.equality) {
             self.findings.warnings.push(error.to_string());
         } else {
@@ -361,6 +365,7 @@ impl Run {
                 return FieldError::invalid(&path, kind, problem);
             }
         };
+        // Objects and lists are left out of the message: it would repeat what may be the whole object.
         let shown = (!matches!(kind, "object" | "array")).then(|| new.clone());
         let (kind, value, detail) = match rule.source.reason.as_str() {
             "FieldValueForbidden" => (ErrorKind::Forbidden, None, detail),

@@ -108,6 +108,8 @@ fn read_type(text: &str) -> Option<Type> {
 }
 
 /// Names and the signatures they share, the receiver before the dot.
+// A text rather than code: it can be compared line by line with upstream's declarations, and is parsed once for the
+// process.
 const TABLE: &str = "
     _?_:_ = (bool, A, A) -> A
     _&&_ _||_ = (bool, bool) -> bool

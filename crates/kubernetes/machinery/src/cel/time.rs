@@ -10,6 +10,8 @@ use crate::time::parse_rfc3339;
 /// Nanoseconds of a second.
 pub(crate) const SECOND: i128 = 1_000_000_000;
 /// First second of the year 1.
+// The limits of `google.protobuf.Timestamp`, which cel-go checks
+// (`common/types/timestamp.go`). Go's own `time.Time` reaches further.
 const MIN_SECOND: i128 = -62_135_596_800;
 /// Last second of the year 9999.
 const MAX_SECOND: i128 = 253_402_300_799;
@@ -137,6 +139,7 @@ pub(crate) fn time_zone(name: &str) -> Result<TimeZone, String> {
             .map(TimeZone::fixed)
             .ok_or_else(|| format!("unknown time zone {name}"));
     }
+    // The bundled database and not that of the system: a container image has none, and replicas must agree on a rule.
     TimeZoneDatabase::bundled()
         .get(name)
         .map_err(|_| format!("unknown time zone {name}"))

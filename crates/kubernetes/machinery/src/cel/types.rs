@@ -124,6 +124,7 @@ impl Type {
     /// The type of values seen through `decl`.
     pub(crate) fn of(decl: &Decl) -> Self {
         match &decl.shape {
+            // The checker has no union types. A rule has to test `type(self.port) == int` itself.
             Shape::Dyn | Shape::IntOrString => Self::Dyn,
             Shape::Bool => Self::Bool,
             Shape::Int => Self::Int,
@@ -151,6 +152,8 @@ impl Type {
             | (Self::Optional(a), Self::Optional(b))
             | (Self::Meta(a), Self::Meta(b)) => a.same(b),
             (Self::Map(a), Self::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
+            // By identity: two nodes of a schema are two types even if their fields are equal,
+            // as upstream names each type after its path.
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
             (Self::Param(a), Self::Param(b)) => a == b,
             (Self::Var(a), Self::Var(b)) => a == b,
@@ -314,6 +317,7 @@ impl Bindings {
                 self.unify(a, b)
             }
             (Type::Map(a), Type::Map(b)) => self.unify(&a.0, &b.0) && self.unify(&a.1, &b.1),
+            // `type(a) == type(b)` has to compile for any two types: it compares what they are at run time.
             (Type::Meta(_), Type::Meta(_)) => true,
             _ => left.same(right),
         }
@@ -337,6 +341,7 @@ impl Bindings {
             }
             return (false, true);
         }
+        // A variable bound to a list of itself would make `substitute` recurse without end.
         if self.occurs(var, t) {
             return (false, false);
         }

@@ -113,6 +113,8 @@ pub(crate) enum Map<'a> {
 }
 
 /// A map that an expression made.
+// Ordered, so that a comprehension visits the entries in the same order each time, where the order of Go's maps is
+// random.
 pub(crate) type OwnedMap<'a> = BTreeMap<Key, (Val<'a>, Val<'a>)>;
 
 /// A key, numbers of both kinds in one order.
@@ -222,6 +224,8 @@ pub(crate) fn dynamic(json: &Value) -> Val<'_> {
         Value::Bool(b) => Val::Bool(*b),
         Value::Number(n) => match n.as_i64() {
             Some(i) => Val::Int(i),
+            // Kubernetes decodes every number that is not an int64 as a float64, so
+            // no `uint` ever comes from an object.
             None => Val::Double(n.as_f64().unwrap_or(f64::NAN)),
         },
         Value::String(text) => Val::text(text),
@@ -290,6 +294,7 @@ impl<'a> Val<'a> {
     /// Size as upstream's cost model sees it.
     pub(crate) fn size(&self) -> u64 {
         match self {
+            // In characters and not in bytes, as cel-go's `String.Size` counts: costs and `size()` depend on it.
             Self::Str(text) => text.chars().count() as u64,
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::List(list) => list.len() as u64,
@@ -314,6 +319,7 @@ impl<'a> Val<'a> {
                 clippy::cast_possible_truncation,
                 reason = "whole and small, checked before"
             )]
+            // Maps of cel-go are looked up across numeric types: `{1: 'a'}[1.0]` finds the entry.
             Self::Double(d) if d.fract() == 0.0 && d.abs() < 1e18 => Key::Number(*d as i128),
             Self::Str(text) => Key::Text(Arc::from(&**text)),
             _ => return None,
@@ -362,6 +368,7 @@ impl<'a> Val<'a> {
             Self::Uint(u) => *u == 0,
             Self::Double(d) => *d == 0.0,
             Self::Duration(d) => *d == 0,
+            // Go's zero time is the first instant of year 1, which is also the lowest timestamp that CEL permits.
             Self::Timestamp(t) => time::in_range(t - 1).is_none(),
             Self::Str(text) => text.is_empty(),
             Self::Bytes(bytes) => bytes.is_empty(),
@@ -433,6 +440,9 @@ impl<'a> Map<'a> {
                     return Ok(None);
                 };
                 match map.get(&field.property) {
+                    // As `unstructuredMap.Find` of `apiserver/pkg/cel/common/values.go`: a null in a
+                    // declared nullable field is an absent field, so that `has(self.x)` guards both.
+                    // In a map with free keys, null is a value.
                     None | Some(Value::Null) => Ok(None),
                     Some(value) => view(value, &field.decl).map(Some),
                 }

@@ -114,6 +114,8 @@ fn parse_range(expression: &str, bounds: &Bounds) -> Result<Field, String> {
         .fold(0, |bits, value| bits | 1 << value);
     Ok(Field {
         values,
+        // `*/2` is no star for the rule about days: robfig/cron drops the star bit when a step is given, so `*/2` in
+        // both day fields means "either".
         any: star && stride == 1,
     })
 }

@@ -15,6 +15,7 @@ use super::quote::quote_byte;
 pub const MAX_DEPTH: usize = 256;
 
 /// `sigs.k8s.io/json` keeps that many strictness findings and drops the rest.
+// The list becomes `Warning` headers; a hostile document of a million repeated keys must not.
 pub(super) const MAX_DUPLICATES: usize = 100;
 
 /// What was read.

@@ -137,6 +137,8 @@ where
 
 /// Bytes that serde_json leaves alone and Go may not: `<`, `>`, `&` and the lead byte of
 /// U+2028 and U+2029.
+// Go escapes these so that JSON can stand in HTML (`encoding/json`, `SetEscapeHTML` on by default). Bodies are
+// compared byte by byte in places, for example in `last-applied-configuration`.
 const fn suspicious(byte: u8) -> bool {
     matches!(byte, b'<' | b'>' | b'&' | 0xe2)
 }

@@ -12,6 +12,7 @@ use super::{go_quote, read, settle_numbers};
 
 /// How much aliases may add, in values and bytes of text. Go bounds the ratio instead; a fixed
 /// amount serves the same end, since a request is a few megabytes at most.
+// Without a bound, nine lines of nested anchors ("billion laughs") expand to gigabytes.
 const ALIAS_BUDGET: usize = 8 << 20;
 
 /// Reads the first document of a YAML stream; JSON is YAML.
@@ -20,6 +21,8 @@ const ALIAS_BUDGET: usize = 8 << 20;
 /// `strict_error`.
 pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+    // `kubectl apply --server-side` sends JSON with the content type of YAML; the JSON reader is many times faster.
+    // Duplicate keys go the slow way, since YAML words them differently.
     if first == Some(&b'{')
         && let Ok(mut decoded) = read::decode(bytes)
         && decoded.duplicates.is_empty()
@@ -298,6 +301,7 @@ fn merge(map: &mut Map<String, Value>, value: Value, line: usize) -> Result<(), 
             Ok(())
         }
         Value::Array(items) => {
+            // In reverse, so that the first mapping is written last and wins.
             for item in items.into_iter().rev() {
                 let Value::Object(fields) = item else {
                     return Err(at(

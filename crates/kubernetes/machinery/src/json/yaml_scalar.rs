@@ -69,6 +69,8 @@ fn implicit(text: &str) -> Result<Value, String> {
     };
     Ok(match text {
         "~" | "null" | "Null" | "NULL" => Value::Null,
+        // YAML 1.1, the "Norway problem" included: `country: no` is false for kubectl
+        // and kube-apiserver, and has to be for us.
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
             Value::Bool(true)
         }
@@ -113,6 +115,7 @@ fn integer(text: &str) -> Option<Number> {
         Some("0x") => (16, &digits[2..]),
         Some("0o") => (8, &digits[2..]),
         Some("0b") => (2, &digits[2..]),
+        // `defaultMode: 0644` is octal, and this is how most manifests write modes.
         _ if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
         _ => (10, digits),
     };

@@ -116,6 +116,7 @@ fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), EvalE
         return Ok(());
     }
     found.push(value);
+    // Here as well as in `list`: one descent into a large object may exceed the limit before the step ends.
     if found.len() > MAX_RESULTS {
         return Err(EvalError::TooManyResults);
     }
@@ -126,6 +127,7 @@ fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), EvalE
 
 fn slice<'a>(value: &'a Value, range: Slice, found: &mut Vec<&'a Value>) -> Result<(), EvalError> {
     let items = match value {
+        // A missing list prints nothing; `kubectl get` has to show rows whose status is not filled in yet.
         Value::Null => return Ok(()),
         Value::Array(items) => items,
         other => return Err(EvalError::NotAList(crate::json::go_type(other).to_owned())),

@@ -89,6 +89,7 @@ impl<'a> Parser<'a> {
         };
         let after = &self.rest[first.len_utf8()..];
         match first {
+            // A path is one line upstream, too: its parser takes a line break for the end of the input.
             '\r' | '\n' => Err(ParseError::Unclosed),
             ' ' | '@' | '$' => {
                 self.rest = after;
@@ -133,6 +134,7 @@ impl<'a> Parser<'a> {
         }
         let name = self.take(end);
         self.nodes.push(match name {
+            // Only the bare star: `a*` is a field of that name.
             "*" => Node::Wildcard,
             name => Node::Field(name.replace('\\', "")),
         });
@@ -236,6 +238,8 @@ impl<'a> Parser<'a> {
                 '\n' => return Err(ParseError::UnterminatedFilter),
                 '"' | '\'' if pair.is_none() => pair = Some(c),
                 '"' | '\'' if pair == Some(c) && before != '\\' => closed = true,
+                // One pair of quotes is tracked, as upstream does. A second quoted text with a parenthesis in it ends
+                // the filter early, there as here.
                 ')' if pair.is_some() == closed => {
                     end = Some(at);
                     break;
@@ -313,6 +317,8 @@ fn selection(text: &str) -> Result<Vec<Node>, ParseError> {
     let start = number(start)?;
     let (end, derived) = match end {
         Some(end) => (number(end)?, false),
+        // A single index is the range of one item. `derived` remembers it, since `[-1]` gives the end 0, which an
+        // explicit `[-1:0]` must not mean.
         None => (Some(start.unwrap_or(0).saturating_add(1)), true),
     };
     let step = number(step.unwrap_or_default())?;

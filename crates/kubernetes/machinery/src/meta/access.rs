@@ -257,6 +257,7 @@ fn set_entry(object: &mut Value, field: &str, key: &str, value: Option<&str>) {
         }
     }
     if entries.is_empty() {
+        // `labels: {}` would differ from no labels: an empty map is a field with an owner in `managedFields`.
         metadata.remove(field);
     }
 }

@@ -122,6 +122,8 @@ fn object(
     let mut out = Map::new();
     for (name, kind) in fields {
         if let Kind::NeededText(_) = kind {
+            // Go's struct has no `omitempty` on these fields, so a decoded and
+            // encoded owner reference always has them.
             out.insert((*name).to_owned(), "".into());
         }
     }
@@ -135,6 +137,8 @@ fn object(
                     out.insert(name.clone(), value);
                 }
                 Ok(None) => {}
+                // For objects in storage: a field that was stored with a wrong type by an older server must not make
+                // the object unreadable and undeletable.
                 Err(_) if drop_invalid => {}
                 Err(error) => return Err(error),
             },

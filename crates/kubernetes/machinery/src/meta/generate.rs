@@ -12,6 +12,7 @@ pub const MAX_GENERATED_NAME_BASE: usize = 63 - GENERATED_SUFFIX_LENGTH;
 /// `base` with five random characters; `random` gives evenly spread numbers.
 pub fn generate_name(base: &str, mut random: impl FnMut() -> u32) -> String {
     let mut cut = base.len().min(MAX_GENERATED_NAME_BASE);
+    // The name is rejected later anyway if it is not ASCII; slicing inside a character would panic before that.
     while !base.is_char_boundary(cut) {
         cut -= 1;
     }

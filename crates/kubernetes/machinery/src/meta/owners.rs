@@ -64,6 +64,8 @@ pub fn dedup_owner_references(object: &mut Value) -> Vec<String> {
     let mut kept: Vec<Value> = Vec::with_capacity(entries.len());
     let mut seen = std::collections::HashSet::new();
     for entry in std::mem::take(entries) {
+        // The whole entry and not the uid: two references to one owner with different `controller` flags are kept,
+        // and validation reports them.
         let key = crate::json::to_string(&entry);
         if seen.insert(key) {
             kept.push(entry);

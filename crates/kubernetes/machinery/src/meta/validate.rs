@@ -146,6 +146,8 @@ pub fn validate_annotations(annotations: Option<&Value>, path: &Path) -> Vec<Fie
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in entries(annotations) {
+        // Lower case: annotation keys may have upper-case prefixes for historical reasons (`validateAnnotations` in
+        // `objectmeta.go`), label keys may not.
         let complaints = is_qualified_name(&key.to_lowercase());
         errors.extend(
             complaints
@@ -185,6 +187,7 @@ fn validate_owner_references(meta: &Value, path: &Path) -> Vec<FieldError> {
         check(gvk.kind.is_empty(), "kind", owner.kind, empty);
         check(owner.name.is_empty(), "name", owner.name, empty);
         check(owner.uid.is_empty(), "uid", owner.uid, empty);
+        // `BannedOwners` of `objectmeta.go`: events expire, and the garbage collector would delete what they own.
         if gvk == GroupVersionKind::new("", "v1", "Event") {
             let detail = format!("{gvk} is disallowed from being an owner");
             errors.invalid(&path, entry.clone(), detail);

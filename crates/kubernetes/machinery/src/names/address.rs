@@ -21,6 +21,7 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     if let Ok(address) = value.parse() {
         return Some(address);
     }
+    // The dotted part may follow an IPv6 prefix (`::ffff:010.0.0.1`).
     let (head, quad) = match value.rfind(':') {
         Some(colon) => value.split_at(colon + 1),
         None => ("", value),

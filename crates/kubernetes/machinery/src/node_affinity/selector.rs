@@ -26,6 +26,9 @@ impl NodeSelector {
             .into_iter()
             .flatten()
             .enumerate()
+            // kube-scheduler drops them before parsing
+            // (`component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go`), so a selector of empty terms only
+            // matches no node instead of every node.
             .filter(|(_, term)| !Term::is_empty(term))
             .map(|(index, term)| Term::new(term, &path.index(index)))
             .collect();
@@ -50,6 +53,7 @@ impl NodeSelector {
     /// Whether a term matches `node`. Terms that make no sense are an error only if no other
     /// matches.
     pub fn matches(&self, node: &Value) -> Result<bool, AffinityErrors> {
+        // Lazily, as upstream's `LazyErrorNodeSelector`: one invalid term must not hide another that matches.
         if self.terms.iter().flatten().any(|term| term.matches(node)) {
             return Ok(true);
         }
@@ -176,6 +180,7 @@ fn field_expression(expression: &Value, path: &Path) -> Result<FieldExpression, 
         other => return Err(unsupported(path, other, &FIELD_OPERATORS)),
     };
     let values = strings_at(expression, "values");
+    // Fields are compared by a field selector, which has only `=` and `!=`, hence exactly one value.
     let [value] = values.as_slice() else {
         let shown = expression.get("values").cloned().unwrap_or_default();
         return Err(FieldError::invalid(

@@ -10,10 +10,12 @@ use super::PatchError;
 use crate::json;
 
 /// More operations than this are refused.
+// `maxJSONPatchOperations` of `apiserver/pkg/endpoints/handlers/patch.go`.
 pub const MAX_OPERATIONS: usize = 10_000;
 
 /// `copy` operations of one patch may add this many bytes in all, so that a short patch cannot
 /// double a document over and over.
+// `JSONPatchMaxCopyBytes` of `apiserver/pkg/server/config.go`, which is also the limit of a request.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// A patch that has been read.

@@ -189,6 +189,7 @@ fn list_field<'a>(ty: &'a dyn StrategicType, name: &str) -> Result<StrategicFiel
     if !field.list {
         return Err(PatchError::Internal(format!(
             "expected slice or array type, but got: {}",
+            // The kind of the parent and not of the field: upstream prints `s.T` (`strategicpatch/meta.go`).
             ty.kind().name()
         )));
     }

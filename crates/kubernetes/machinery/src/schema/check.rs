@@ -60,6 +60,8 @@ pub fn check_structural(
     }
     let unsupported = structural::unsupported(node);
     let mut sound = false;
+    // Upstream converts to the structural form only if that is possible, and reports the
+    // conversion error last, if nothing else was wrong.
     if unsupported.is_none() {
         let mut found = structural::check(node, &at);
         if found.is_empty() {
@@ -75,6 +77,8 @@ pub fn check_structural(
     let found = keywords::check(node, &schema, &at);
     let clean = found.is_empty();
     errors.extend(found);
+    // Rules are compiled against the types of the schema; with errors in those, every
+    // rule would report a consequence of them.
     if sound && clean {
         errors.extend((checks.rules)(&schema, &at));
     }

@@ -81,6 +81,8 @@ impl CompiledSchema {
 }
 
 fn collect(schema: &Schema, patterns: &mut HashMap<String, Regex>) -> Result<(), String> {
+    // By text: generated CRDs repeat the pattern of quantities hundreds of times,
+    // and a compiled program takes kilobytes.
     if !schema.pattern.is_empty() && !patterns.contains_key(&schema.pattern) {
         patterns.insert(schema.pattern.clone(), regexp::compile(&schema.pattern)?);
     }

@@ -28,6 +28,8 @@ impl<'a> OldItems<'a> {
         if schema.schema_type == Some(SchemaType::Array) && schema.items.is_some() {
             for item in items {
                 if let Some(key) = key_of(keys, item) {
+                    // Duplicates can only be in objects from before the list was of type map; the first one is
+                    // correlated, as upstream does.
                     by_key.entry(key).or_insert(item);
                 }
             }
@@ -48,6 +50,7 @@ fn key_of(keys: &[String], item: &Value) -> Option<String> {
         match map.get(name)? {
             Value::Null | Value::Array(_) | Value::Object(_) => return None,
             scalar => {
+                // A byte that no JSON scalar prints, so that `("a", "bc")` and `("ab", "c")` are two keys.
                 key.push('\0');
                 key.push_str(&scalar.to_string());
             }

@@ -52,6 +52,7 @@ pub fn validate_crd_update(new: &Value, old: &Value, checks: &Checks<'_>) -> Vec
         (at, view.name(key), old_view.name(key))
     };
     let mut immutable = Vec::new();
+    // Before it is established, no object exists that a new scope or kind could orphan.
     if is_condition_true(old, "Established") {
         immutable.extend([of_spec("scope"), of_names("kind")]);
     }
@@ -87,6 +88,8 @@ pub fn crd_warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
             .flat_map(unrecognized_formats)
             .collect()
     };
+    // Only new ones: a controller that applies its CRD at each start would
+    // otherwise log the same warnings every time.
     let known = old.map(formats).unwrap_or_default();
     formats(crd)
         .into_iter()
@@ -126,6 +129,7 @@ impl<'a> View<'a> {
     fn value(version: &'a Value, key: &str) -> Option<&'a Value> {
         version
             .get(key)
+            // Upstream's conversion compares with `Semantic.DeepEqual`, for which a nil and an empty list are equal.
             .filter(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()))
     }
 
@@ -342,6 +346,7 @@ fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
             .is_some_and(|front| front.is_empty() || front.ends_with('.'))
     });
     let state = approval_state(crd);
+    // An unchanged annotation is tolerated even if invalid: existing CRDs must stay updatable.
     if !community || old.is_some_and(|old| approval_state(old) == state) {
         return None;
     }
@@ -374,6 +379,7 @@ fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
 
 fn preserve_unknown_fields(spec: Node<'_>, old: Option<Node<'_>>) -> Option<FieldError> {
     let key = "preserveUnknownFields";
+    // CRDs from v1beta1 may keep the field; new ones may not set it.
     if !spec.flag(key) || old.is_some_and(|old| old.flag(key)) {
         return None;
     }

@@ -8,6 +8,7 @@ use super::types::Schema;
 /// Gives absent fields their defaults, in every object that is there. A null in a field that is not
 /// nullable counts as absent.
 pub fn default(value: &mut Value, schema: &Schema) {
+    // Computed once for the schema: defaulting runs on every write, and most subtrees have no default.
     if !schema.has_defaults {
         return;
     }
@@ -23,6 +24,8 @@ pub fn default(value: &mut Value, schema: &Schema) {
                     }
                 }
             }
+            // After the defaults of this level: a default that is an object may lack
+            // fields that have defaults themselves.
             for (name, value) in map.iter_mut() {
                 let Some(below) = field_schema(schema, name) else {
                     continue;

@@ -99,6 +99,8 @@ impl Coercer {
                 self.unknown.extend(prefixed);
                 map.insert("metadata".to_owned(), Value::Object(decoded));
             }
+            // Upstream passes it through as well: an object in storage stays readable, and validation reports its
+            // metadata at the next write.
             Err(_) if self.drop_invalid => {}
             Err(error) => return Err(FieldError::invalid(&at, metadata.clone(), error)),
         }
@@ -206,6 +208,7 @@ fn resource(
     match decode_fields(metadata, false) {
         Err(error) => errors.invalid(&at, metadata.clone(), error),
         Ok((mut metadata, _)) => {
+            // Upstream's own placeholder: an embedded template needs no name, but `ValidateObjectMeta` requires one.
             metadata.entry("name").or_insert_with(|| "fakename".into());
             let namespaced = metadata.contains_key("namespace");
             errors.extend(check_meta(&Value::Object(metadata), namespaced, &at));

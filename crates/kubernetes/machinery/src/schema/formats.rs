@@ -14,6 +14,7 @@ use crate::time::{parse_date, parse_openapi_duration};
 
 /// A format name without its dashes, the way the registry compares them.
 fn normalize(format: &str) -> String {
+    // `date-time` and `datetime` are one format in strfmt's registry (`DefaultNameNormalizer`).
     format.replace('-', "")
 }
 
@@ -82,6 +83,7 @@ static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
+// The dot before the fraction is unescaped, as in strfmt: `12:00:00x5z` is accepted by the genuine server.
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$").ok()
 });

@@ -23,6 +23,8 @@ pub fn check_lists_update(
     path: &Path,
 ) -> Vec<FieldError> {
     let errors = check_lists(new, schema, path);
+    // All or nothing, unlike the ratcheting of values: upstream compares only
+    // whether the old object had any such error.
     if errors.is_empty() || check_lists(old, schema, path).is_empty() {
         errors
     } else {
@@ -77,6 +79,8 @@ fn repeated(items: &[Value]) -> Vec<usize> {
     let mut found = Vec::new();
     if items.len() > 1 {
         for (i, item) in items.iter().enumerate() {
+            // Printed text as the key makes this linear; comparing items pairwise would be quadratic, which is why
+            // `uniqueItems` is forbidden in CRDs.
             let times = seen.entry(item.to_string()).or_default();
             *times += 1;
             if *times == 2 {

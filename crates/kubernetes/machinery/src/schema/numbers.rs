@@ -46,6 +46,7 @@ pub(super) fn to_int(float: f64) -> i64 {
 
 /// `swag.IsFloat64AJSONInteger`: whole within a relative error of 1e-9 and in the safe range.
 pub(super) fn is_json_integer(float: f64) -> bool {
+    // 2^53 - 1, JavaScript's `MAX_SAFE_INTEGER`, which the Swagger libraries took over.
     const SAFE: f64 = 9_007_199_254_740_991.0;
     if float.is_nan() || float.abs() > SAFE {
         return false;

@@ -77,6 +77,8 @@ pub fn crd_openapi(crd: &Value, version: &str) -> Map<String, Value> {
     let (kind, list_kind) = (names.text("kind"), names.text("listKind"));
     let raw = found.child("schema").and_then(|s| s.get("openAPIV3Schema"));
     let mut model = match raw
+        // A schema that cannot be read is published as an open object: kubectl validates against this document, and
+        // half a model would make it reject valid objects.
         .filter(|raw| Schema::parse(raw).is_ok())
         .and_then(Node::of)
     {

@@ -36,6 +36,7 @@ struct Fields<'a>(&'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
     fn get(&self, key: &str) -> Option<&'a Value> {
+        // Go decodes null into the zero value, so `maxLength: null` is the same as no limit.
         self.0.get(key).filter(|v| !v.is_null())
     }
 
@@ -99,6 +100,7 @@ impl<'a> Fields<'a> {
 fn read(json: &Value) -> Result<Schema, String> {
     let fields = match json {
         Value::Object(map) => Fields(map),
+        // `properties: {a: null}` is an empty schema for Go's decoder, which structural validation then rejects.
         Value::Null => return Ok(Schema::default()),
         other => return Err(mismatch(other, "", "v1.JSONSchemaProps")),
     };

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::types::Schema;
 
 /// How deep undeclared nested lists are followed; deeper ones are emptied.
+// No schema bounds the nesting here. Go's stack grows on demand, so upstream needs no such limit.
 const MAX_UNDECLARED_DEPTH: usize = 200;
 
 /// Removes every field the schema does not declare and returns their paths (`spec.list[0].x`) in order.
@@ -24,6 +25,8 @@ pub fn prune(value: &mut Value, schema: &Schema, is_root: bool) -> Vec<String> {
     } else {
         pruner.prune(value, schema, is_root);
     }
+    // Each path becomes a `Warning` header or part of an error, which clients compare;
+    // upstream sorts because Go's maps have no order.
     pruner.dropped.sort();
     pruner.dropped
 }
@@ -124,6 +127,8 @@ impl Pruner {
                 };
                 for (i, item) in items.iter_mut().enumerate() {
                     let length = self.enter_index(i);
+                    // Items of a preserved list are preserved whatever their own schema says, declared properties are
+                    // not: upstream's `skipPrune`.
                     self.keep(item, schema, false);
                     self.path.truncate(length);
                 }

@@ -10,13 +10,18 @@ use std::fmt::Write as _;
 use regex::{Regex, RegexBuilder};
 
 /// Go refuses repetition counts above this.
+// `maxRepeat`, unexported, in Go's `regexp/syntax/parse.go`.
 const MAX_REPEAT: u32 = 1000;
 /// How large a compiled program may become.
+// Any user who may create a CRD can supply patterns, and each is kept for as long as the CRD exists. Go bounds the
+// same by `maxSize` of the parsed expression.
 const SIZE_LIMIT: usize = 4 << 20;
 /// The named classes there are.
 const POSIX: &str =
     "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit";
 /// How deep groups may nest.
+// Go allows 1000 (`maxHeight`). Both compilers recurse; 200 fits the stack of a
+// worker thread, and real patterns have a handful.
 const NEST_LIMIT: u32 = 200;
 
 /// Compiles a Go pattern; the error is in Go's words.
@@ -69,6 +74,8 @@ fn literal(out: &mut String, c: char) {
     if c.is_ascii_alphanumeric() || !c.is_ascii() {
         out.push(c);
     } else {
+        // Every other ASCII character in hexadecimal: the crate gives meaning to characters that Go takes literally,
+        // such as `&&` and `~~` in classes.
         let _ = write!(out, "\\x{{{:x}}}", u32::from(c));
     }
 }
@@ -277,6 +284,7 @@ impl<'a> Reader<'a> {
                 out.push('\\');
                 out.push(c);
             }
+            // Go's word boundary is ASCII; the crate's follows Unicode by default.
             'b' => out.push_str("(?-u:\\b)"),
             'B' => out.push_str("\\B"),
             'Q' => {

@@ -108,6 +108,7 @@ impl Checker<'_> {
         outcome
             .errors
             .into_iter()
+            // `allOf` and `anyOf` find the same violation several times; upstream removes duplicates by text as well.
             .filter(|error| seen.insert(error.to_string()))
             .collect()
     }
@@ -120,6 +121,8 @@ impl Checker<'_> {
         old: Option<&Value>,
     ) -> Outcome {
         let mut outcome = self.node(schema, value, at, old);
+        // Compared only after a violation: most updates are valid, and the
+        // comparison would cost as much as the check.
         if !outcome.is_valid() && old.is_some_and(|old| unchanged(schema, value, old)) {
             outcome.errors.clear();
         }
@@ -312,6 +315,8 @@ impl Checker<'_> {
 
     fn string(&self, schema: &Schema, text: &str, at: &At<'_>) -> Option<FieldError> {
         if schema.max_length.is_some() || schema.min_length.is_some() {
+            // Code points, although the message speaks of bytes: kube-openapi counts
+            // runes, and apimachinery's `TooLong` words it.
             let length = text.chars().count() as u64;
             if let Some(max) = schema.max_length.filter(|max| length > *max) {
                 let unit = if max == 1 { "byte" } else { "bytes" };

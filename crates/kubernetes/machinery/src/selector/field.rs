@@ -24,8 +24,10 @@ impl FieldSelector {
     /// equals sign and backslash are escaped by a backslash.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
+        // `ParseSelector` sorts as well, so that equal selectors print equally.
         terms.sort_unstable();
         let mut requirements = Vec::new();
+        // An empty term is skipped, since clients build selectors by joining with commas.
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
             let Some((field, equal, value)) = split_term(term) else {
                 return Err(format!(

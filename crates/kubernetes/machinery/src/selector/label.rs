@@ -127,6 +127,7 @@ impl Requirement {
         let listed = |label: &str| self.values.iter().any(|value| value == label);
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => label.is_some_and(listed),
+            // An object without the label matches `!=` and `notin`; users who want the label add `,key`.
             Operator::NotIn | Operator::NotEquals => !label.is_some_and(listed),
             Operator::Exists => label.is_some(),
             Operator::DoesNotExist => label.is_none(),
@@ -190,6 +191,7 @@ impl LabelSelector {
 
     /// The selector of these requirements.
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
+        // Stable, as upstream's `ByKey`: requirements of one key keep the order in which they were written.
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self {
             requirements: Some(requirements),
@@ -204,6 +206,8 @@ impl LabelSelector {
     /// Reads a `metav1.LabelSelector` object; null selects nothing, an empty object everything.
     pub fn from_label_selector_object(selector: &Value) -> Result<Self, String> {
         if selector.is_null() {
+            // `LabelSelectorAsSelector` in `apimachinery/pkg/apis/meta/v1/helpers.go`: an unset selector of a
+            // workload must not select every pod.
             return Ok(Self::nothing());
         }
         let invalid = |errors: Vec<FieldError>| aggregate(&errors);

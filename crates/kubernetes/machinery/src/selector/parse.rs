@@ -110,6 +110,7 @@ fn word(text: &str) -> Token {
 
 /// The operator at the start of `text` and its length.
 fn symbol(text: &str) -> (Token, usize) {
+    // Two characters before one: `==` would otherwise be read as two `=`.
     let known = [
         ("==", Token::DoubleEquals),
         ("!=", Token::NotEquals),
@@ -140,6 +141,8 @@ impl<'a> Parser<'a> {
             .copied()
             .unwrap_or((Token::End, ""));
         match token {
+            // Only `operator` reads the token itself, so both words are keywords in that
+            // one position: `in in (notin)` is valid.
             Token::In | Token::NotIn => (Token::Word, literal),
             _ => (token, literal),
         }
@@ -217,6 +220,8 @@ impl<'a> Parser<'a> {
             }
             Token::Close => {
                 self.position += 1;
+                // `x in ()` asks for the empty value and not for an impossible one;
+                // upstream's `parseValues` does the same.
                 Ok(BTreeSet::from([""]))
             }
             _ => Err(format!(
@@ -245,6 +250,7 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Token::Comma => {
+                    // `(,a)`: an empty value before the first comma.
                     if values.is_empty() {
                         values.insert("");
                     }

@@ -58,7 +58,10 @@ impl PrinterColumn {
 
     /// The cell of one object; null when there is nothing to show.
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        // A path that fails on one object leaves an empty cell: one odd object
+        // must not make `kubectl get` fail for all.
         let found = self.path.find(object).unwrap_or_default();
+        // The first result only, as upstream prints: a column with several values would have no type.
         let Some(value) = found.first() else {
             return Value::Null;
         };

@@ -211,6 +211,8 @@ impl<'a> Reader<'a> {
         let (Some(hours), Some(minutes)) = (number(h1, h2), number(m1, m2)) else {
             return Err(self.mismatch(ELEMENT));
         };
+        // Not 23, and not 59 below: `time.Parse` tests with `>` because such offsets are written (Go's
+        // `time/format.go`).
         if hours > 24 {
             return Err(self.out_of_range("time zone offset hour"));
         }

@@ -37,6 +37,8 @@ const MAX_CACHED: usize = 1024;
 /// Upper bound of concurrent reviews, so that clients with random tokens cannot flood the API server.
 const MAX_CONCURRENT_REVIEWS: usize = 8;
 /// Longer tokens are rejected without a review.
+// Service account tokens have about 1 KiB, OIDC tokens with many groups a few. The token is a key of the cache below,
+// so this bound times `MAX_CACHED` is the most memory that unauthenticated clients can occupy: 16 MiB.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// The outcome of an access check.
@@ -123,6 +125,8 @@ impl EndpointAuthorizer {
                 StatusCode::FORBIDDEN,
                 format!("Forbidden: no ClusterRole allows {verb} on nonResourceURL {path}\n"),
             ),
+            // Fail closed, and with 503 instead of 403: Prometheus then shows the target as down because of the API
+            // server, and administrators do not search their RBAC rules for an error that is not there.
             Err(error) => {
                 warn!(%error, path, "cannot check access; denying the request");
                 let message =
@@ -147,6 +151,9 @@ impl EndpointAuthorizer {
 
     fn store(&self, request: AccessRequest, verdict: AccessVerdict) {
         let now = Instant::now();
+        // controller-runtime caches allowed access for five minutes and denied access for thirty seconds
+        // (`pkg/metrics/filters/filters.go`). Both are shorter here: a revoked permission should not serve metrics
+        // that long, and the difference is two requests a minute for each client that scrapes.
         let ttl = if verdict == AccessVerdict::Allowed {
             ALLOWED_TTL
         } else {
@@ -206,6 +213,8 @@ impl EndpointAuthorizer {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: token.to_owned(),
+                // Without audiences the API server's own apply, so that the token that Prometheus has from its
+                // projected volume is accepted.
                 audiences: None,
             },
             ..TokenReview::default()

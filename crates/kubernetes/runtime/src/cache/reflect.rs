@@ -161,6 +161,8 @@ pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
                 wait = RETRY.0;
             }
             Err(error) => {
+                // A list that failed on its third page must not be completed by pages of the next one: they belong to
+                // another resource version, and an object deleted in between would stay in the cache.
                 target.give_up();
                 let url = wire.url();
                 let code = match &error {
@@ -177,6 +179,8 @@ pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
                     target.miss();
                 }
                 from = from
+                    // After 404 the resource version is worthless too: a CRD that was deleted and created again has
+                    // new objects, and a watch that ended before may not have delivered all deletions of the old ones.
                     .filter(|_| !matches!(code, 404 | 410))
                     .map(|_| target.seen());
                 // Jitter: the watches of all kinds end together when the API server restarts.
@@ -212,6 +216,8 @@ async fn watch(
 ) -> Result<u64, kube::Error> {
     let mut events = wire.watch(from).await?;
     while let Some(event) = events.try_next().await? {
+        // An event proves that the server works. Resetting only when a watch ends would keep the backoff of an outage
+        // for up to five minutes of healthy watching.
         *wait = RETRY.0;
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => target.set(&object),
@@ -220,6 +226,8 @@ async fn watch(
                 let at = bookmark.metadata.resource_version.parse();
                 target.reach(at.unwrap_or_default());
             }
+            // The usual one is 410 inside a stream of status 200: the API server answers so if the version is older
+            // than its watch cache. Returned as an error it takes the same path as an HTTP 410.
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }
     }
@@ -271,6 +279,8 @@ impl<K: Kind> Cache<K> {
         };
         for change in &changes {
             for listener in &listeners {
+                // Outside the state lock, so that a listener may read the cache; a key added to a queue before its
+                // object is visible would be reconciled against the old state.
                 listener(change);
             }
         }

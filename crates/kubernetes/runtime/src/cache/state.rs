@@ -15,6 +15,8 @@ type UndecodableListener = Arc<dyn Fn(&Undecodable) + Send + Sync>;
 
 /// Objects, their indices and the listeners.
 pub(super) struct State<K> {
+    // Ordered by namespace and name: a namespace is then one range, and every list, status and event that is derived
+    // from the cache has the same order each time. A hash map would make equal states compare as different.
     pub(super) objects: BTreeMap<Key, Arc<K>>,
     pub(super) listeners: Vec<Listener<K>>,
     /// Objects whose current state cannot be decoded. `objects` keeps the last state that could: dropping
@@ -156,6 +158,8 @@ impl<K: Kind> State<K> {
             let key = Key::of(object.meta());
             gone.remove(&key);
             let known = self.objects.get(&key).and_then(|old| revision(old.meta()));
+            // An unchanged object is not replaced and not notified: after a 410, a list of all objects would
+            // otherwise requeue every one of them, as client-go's resync does.
             if known.is_none() || known < revision(object.meta()) {
                 changes.extend(self.set(&key, Some(object)));
             }

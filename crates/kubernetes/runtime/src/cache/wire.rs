@@ -16,8 +16,13 @@ use serde_json::value::RawValue;
 use super::Kind;
 
 /// Objects per page of a list.
+// client-go's pager asks for 500 (`tools/pager/pager.go`). Larger pages mean fewer round trips at the start, and the
+// memory for one page is bounded anyway: objects are decoded page by page. Without a limit, the API server holds the
+// whole list in memory as one response.
 const PAGE: u32 = 2000;
 /// Seconds until the server ends a watch; kube rejects 295 and more.
+// client-go chooses five to ten minutes at random, so that clients do not reconnect at the same time. The reflector's
+// jitter and the different start times of the kinds do that here.
 const WATCH: u32 = 290;
 
 /// An object as raw JSON.
@@ -94,6 +99,9 @@ impl Wire {
             field_selector: self.selection.fields.clone(),
             label_selector: self.selection.labels.clone(),
             continue_token: token.map(ToOwned::to_owned),
+            // No `resourceVersion`: the list is consistent with the latest write. client-go lists at
+            // "0", which the watch cache may answer with an older state; a restarted controller would
+            // then act on a cluster before its own last writes.
             ..ListParams::default().limit(PAGE)
         };
         let request = if self.metadata {

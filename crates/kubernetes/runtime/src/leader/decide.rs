@@ -37,6 +37,8 @@ pub(super) fn decide(
     };
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let transitions = lease.lease_transitions.unwrap_or_default();
+    // A renewal. Identities contain a UUID, so a restarted process never takes this branch for the lease of its
+    // predecessor: it waits until that expires, or finds it released.
     if holder == election.identity {
         return LeaseStep::Hold(LeaseSpec {
             acquire_time: lease.acquire_time.clone().or(fresh.acquire_time),
@@ -49,6 +51,8 @@ pub(super) fn decide(
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map_or(election.timing.lease, Duration::from_secs);
+    // An empty holder means released. Everything else has to be seen unchanged for its whole duration by this
+    // process, even if `renewTime` is hours old: the clock that wrote it may be wrong.
     if !holder.is_empty() && unchanged < granted {
         return LeaseStep::Wait(holder.to_owned());
     }

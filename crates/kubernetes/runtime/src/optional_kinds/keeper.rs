@@ -56,6 +56,8 @@ impl KindWatcher {
 
     /// Runs until dropped.
     pub(super) async fn run(mut self) {
+        // Without the CRDs every custom kind would be looked up by discovery, and reported
+        // absent by an API server that is just starting.
         self.shared.definitions.synced().await;
         loop {
             let clear = self.refresh().await;
@@ -67,6 +69,8 @@ impl KindWatcher {
             tokio::select! {
                 () = self.shared.wake.notified() => {}
                 () = tokio::time::sleep(wait) => {}
+                // Collects finished watches; otherwise the set would grow with each
+                // CRD that is installed and removed.
                 Some(_) = self.running.join_next() => {}
             }
         }
@@ -100,6 +104,8 @@ impl KindWatcher {
                 None => Lookup::Absent,
             };
         }
+        // Discovery lags behind a deleted CRD. Trusting it would start a watch that ends with 404 and starts again,
+        // until the aggregator has caught up.
         if self.defined.contains(&of) {
             return Lookup::Absent;
         }

@@ -16,6 +16,7 @@ use tracing::debug;
 use super::{COMPONENT, CpuModelController};
 
 /// Requeue interval of an instance without a model.
+// The webhook may be registered and still unreachable, and nothing that is watched changes when it answers again.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(5);
 /// Part of the API server's message when a webhook denies a request, whatever its code: `admission webhook "..." denied
 /// the request: ...`.
@@ -48,6 +49,8 @@ impl CpuModelController {
         let writer = Writer::new(api, COMPONENT).shown_by(&self.instances);
         let annotations = json!({ REQUESTED_MODEL_ANNOTATION: BEST_MATCH_MODEL });
         let patch = json!({ "metadata": { "annotations": annotations } });
+        // With the resource version: the instance may have got its model by now, and
+        // rewriting it would be a second, different choice.
         match writer.merge_into(&instance.metadata, patch).await {
             Ok(written) => {
                 if let Some(model) = recorded(&written) {
@@ -58,6 +61,8 @@ impl CpuModelController {
                 }
                 Ok(())
             }
+            // By text, because webhooks choose the code of their denial freely; the API server adds these words to
+            // all of them.
             Err(error) if error.code().is_some() && error.to_string().contains(WEBHOOK_DENIAL) => {
                 debug!(%key, %error, "KubeVirt denied the change of an instance; deleting its launchers");
                 self.replace_launchers(key, instance, |_| true).await
@@ -78,6 +83,7 @@ impl CpuModelController {
         let writer = Writer::new(api, COMPONENT);
         let pods = self.pods(instance).into_iter();
         for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none() && matches(pod)) {
+            // By UID: KubeVirt may have replaced the launcher under the same name, and the new one may be fine.
             if writer.delete(&pod.metadata).await? {
                 let name = pod.name_any();
                 self.report.count_repair("launcher");

@@ -20,6 +20,7 @@ pub(super) struct VmReviews {
 struct State {
     machines: HashMap<Key, VmState>,
     /// Interned demands: many virtual machines have the same.
+    // Thousands of VMs from one instance type have one demand; interning keeps one copy of its labels and features.
     demands: HashSet<Arc<Demand>>,
 }
 
@@ -110,6 +111,8 @@ impl VmReviews {
     ) -> Option<Review> {
         match self.state.lock().machines.get_mut(key)? {
             VmState::Reviewed { running, review }
+                // Pointer equality is the version check: `set_reviewed` stores a new
+                // `Arc` for every change of an instance.
                 if Arc::ptr_eq(running, reviewed) && review != now =>
             {
                 Some(std::mem::replace(review, now.clone()))

@@ -53,6 +53,8 @@ pub(super) async fn gather(foreign: &OptionalKinds, uses: &[KindUse]) -> Result<
             .into_iter()
             .map(|object| (key(&object), object))
             .collect();
+        // After the list was taken: a cache is marked as ended before it is emptied, so the empty list of a removed
+        // kind is always recognised here.
         if cache.has_ended() {
             // An empty list would look like deleted targets; the retry sees whether the CRD is gone.
             return Err(Error::Late(format!(
@@ -95,6 +97,8 @@ pub async fn look(client: &Client, uses: &[KindUse]) -> Result<Snapshot, Error> 
                 versions.any(|served| served.served && served.name == *version)
             })
         };
+        // Profiles name no aggregated kinds. A named group without a CRD is an operator that is
+        // not installed; only core kinds have neither.
         if definition.is_none() && !one.of.group.is_empty() {
             continue;
         }

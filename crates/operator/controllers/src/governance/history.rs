@@ -64,6 +64,8 @@ impl History {
             .map(|entry| (entry.name_any(), entry.resource_version()))
             .collect();
         let mut known = self.read.lock();
+        // By name and resource version of all entries: an outcome that is added
+        // changes the version, a pruned entry the list.
         if let Some(read) = known.get(config).filter(|read| read.from == from) {
             return Arc::clone(&read.records);
         }
@@ -96,6 +98,8 @@ impl History {
             data: Some(RawExtension(data)),
             revision: record.revision,
         };
+        // `create` and not apply: an entry of this revision that exists was written by an earlier attempt, the
+        // conflict requeues, and the next decision finds it in the cache.
         self.writer.create(&entry).await?;
         Ok(())
     }
@@ -111,6 +115,8 @@ impl History {
         let encoded = serde_json::to_string(outcome).map_err(|error| {
             Error::Invalid(format!("closing entry {name} of the history: {error}"))
         })?;
+        // The API server rejects changes of `data` in a ControllerRevision
+        // (`pkg/apis/apps/validation/validation.go`), so the outcome is an annotation.
         let patch = json!({ "metadata": { "annotations": { OUTCOME_ANNOTATION: encoded } } });
         self.writer.merge(&Key::new("", name), &patch).await?;
         Ok(())

@@ -37,6 +37,8 @@ pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
             enqueue.add(key.clone());
         }
     });
+    // At start too: a process that died in a rollout leaves NodeHealthChecks paused, and
+    // nothing else would change until a node fails.
     queue.add(all);
     manager.start(controller, &queue, 1);
 }
@@ -76,6 +78,8 @@ impl RemediationController {
             return Ok(false);
         };
         let key = Key::new("", &change.check);
+        // The patch carries the resource version that was read: `pauseRequests` is a list that users write as well,
+        // and a merge patch replaces it whole.
         match writer.merge(&key, &change.patch).await {
             Ok(_) => Ok(true),
             // The check changed or is gone; the watch event requeues it.

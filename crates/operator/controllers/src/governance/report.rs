@@ -76,6 +76,8 @@ impl Report {
             }
         }
         let name = config.name_any();
+        // A configuration that only advertises its profile has no series: a gauge of 0 for every profile would make
+        // "no drift" and "not used" look alike.
         if config.spec.action == Action::Ignore {
             self.forget(&name);
             return;

@@ -75,6 +75,8 @@ impl<'a> Target<'a> {
             // A target that cannot be read is no result of the item.
             Err(error) if is_read => return Err(error),
             Err(error) => {
+                // An answer of the API server (conflict, invalid, forbidden) is a result that the plan records; an
+                // unreachable server is not, and the reconcile is retried.
                 let response = error.status().and_then(Response::from_status);
                 return response.ok_or(error);
             }

@@ -24,6 +24,7 @@ use runtime::{Cache, Error, Key, Manager, Writer};
 use serde_json::{Value, json};
 
 /// Concurrent requests: each spends its time waiting for etcd to sync to disk.
+// One SSP may need hundreds of objects; one request at a time would take seconds.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Applies actions in the name of one component.
@@ -75,6 +76,8 @@ impl Actions {
             let mut in_flight = FuturesUnordered::new();
             let mut outcome = Ok(());
             loop {
+                // No new requests after a failure: later actions may depend on the failed one, and the next decision
+                // may not contain them at all.
                 while outcome.is_ok()
                     && in_flight.len() < MAX_CONCURRENT_REQUESTS
                     && let Some(action) = now.next()
@@ -179,6 +182,8 @@ impl Actions {
                     .await?;
             }
             Request::Delete => {
+                // From the cache, not from the decision: actions name objects, and the UID protects one that was
+                // recreated since the cache was read.
                 let known = cache.find(&key).map(|it| it.meta().clone());
                 // Without a uid, whatever has the name now is deleted.
                 let named = || ObjectMeta {

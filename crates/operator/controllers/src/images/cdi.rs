@@ -132,6 +132,8 @@ async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) 
         executor,
         queues: queues.clone(),
     };
+    // Before the handlers are registered: until the importer pods are listed, a running import looks as if it had not
+    // started.
     context.executor.synced().await;
     follow::start(manager, &context);
     manager.start(cron::Controller(context.clone()), &queues.crons, 3);

@@ -132,6 +132,7 @@ impl Cluster {
         namespace: &str,
     ) -> Result<Option<Converged>, Error> {
         let mut found = self.hyperconvergeds().await?;
+        // Stable: the object of the namespace first, the others in the order of the cache.
         found.sort_by_key(|it| it.images.namespace != namespace);
         Ok(found.into_iter().next())
     }

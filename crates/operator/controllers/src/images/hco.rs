@@ -93,6 +93,8 @@ impl Reconcile for HcoController {
         }
         let ssps = self.foreign.open(&ssp_kind()).await?;
         let decision = self.decide(&found, ssps.as_ref()).await?;
+        // The SSP before the status: the status reports what was deployed, and a
+        // rejected apply must not look like success.
         if let (Some(wanted), Some(_)) = (&decision.ssp, &ssps) {
             self.apply(&key.namespace, wanted).await?;
         }

@@ -151,6 +151,8 @@ impl Reconcile for SspController {
                 return Ok(Next::Wait);
             }
             if !leaves && !bound {
+                // Before the first object: an SSP that is deleted between the two would
+                // leave its crons and sources behind.
                 self.set_finalizer(&ssp, true).await?;
                 continue;
             }
@@ -192,6 +194,7 @@ impl SspController {
     async fn finish(&self, inputs: &GatheredSsp, decision: &Decision) -> Result<Next, Error> {
         if inputs.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
             self.report_policy(inputs, decision).await?;
+            // Finalizer last: if revoking fails, the SSP is still there to retry it.
             self.revoke_view(&inputs.ssp).await?;
             self.set_finalizer(&inputs.ssp, false).await?;
             return Ok(Next::Wait);

@@ -248,6 +248,8 @@ impl VmController {
         let placement = converged.and_then(|it| it.images.placement);
         let found = Arc::new(self.cluster.architectures(placement.as_ref(), &policy));
         let mut nodes = self.nodes.lock();
+        // The lock is not held across the awaits above; nodes may have changed meanwhile, and caching the older
+        // result would keep it until the next change.
         if nodes.changes == changes {
             nodes.known = Some(Arc::clone(&found));
         }
@@ -317,6 +319,7 @@ impl VmController {
             return Ok(());
         };
         let patch = json!({ "spec": { "template": { "spec": { "architecture": architecture } } } });
+        // With the resource version: a user who sets the architecture at this moment wins, whatever the image says.
         writer.merge_into(&machine.metadata, patch).await?;
         if let Some((resource, _)) = self.foreign.resource(&vm_kind()) {
             let message = format!("set the architecture to {architecture}, from {why}");

@@ -86,6 +86,7 @@ impl GatedPods {
     pub(super) fn next_inspection(&self, key: &Key, timeout: Duration) -> NextInspection {
         let mut pods = self.pods.lock();
         let Some(waiting) = pods.get_mut(key) else {
+            // The pod was forgotten after the caller looked it up; the requeued key finds it released.
             return NextInspection::Later(FIRST_RETRY_DELAY);
         };
         let now = Instant::now();
@@ -95,6 +96,7 @@ impl GatedPods {
             backoff: waiting.next.saturating_duration_since(now),
         };
         let next = next_inspection(wait, timeout);
+        // Set under the same lock as the decision: two workers cannot both start an inspection of one pod.
         waiting.inspecting |= matches!(next, NextInspection::Now(_));
         next
     }

@@ -30,6 +30,9 @@ impl PlacementController {
         let key = Key::of(&pod.metadata);
         let held = self.gated.is_held(&key);
         match self.write(pod, before, after).await {
+            // The pod had affinity of its own that we may not extend (existing terms must stay
+            // a prefix, `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go`).
+            // Without release it would be gated for ever.
             Err(error) if error.code() == Some(422) => {
                 warn!(pod = %key, %error, "cannot set node affinity; releasing the pod without it");
                 let (after, notice) = release_without_affinity(before, &error.to_string());
@@ -39,6 +42,8 @@ impl PlacementController {
             }
             written => written?,
         }
+        // Only pods that were held get the condition: writing it for every pod
+        // would double the writes of each release.
         if held {
             self.condition(pod, true, notice).await?;
         }

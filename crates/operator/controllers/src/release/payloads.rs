@@ -28,6 +28,7 @@ use super::source::{self, SourceError};
 /// How long the files of a folder are cached; folders are not watched.
 const FOLDER_TTL: Duration = Duration::from_mins(1);
 /// How long an image with a tag is cached; an image with a digest does not expire.
+// A tag of a release hardly ever moves, and a payload is a download of megabytes; ten minutes bound both.
 const TAG_TTL: Duration = Duration::from_mins(10);
 /// Retry interval of a source that could not be read.
 const RETRY_INTERVAL: Duration = Duration::from_mins(1);
@@ -121,6 +122,8 @@ impl Payloads {
             if maps.checked.is_some_and(|at| at.elapsed() < RETRY_INTERVAL) {
                 return None;
             }
+            // Before the request, while the lock is held: a second reconcile does not ask as well. The lock is
+            // released for the request itself.
             maps.checked = Some(Instant::now());
         }
         if !may_read(&self.client, &Key::new(kept::NAMESPACE, "")).await {
@@ -202,6 +205,8 @@ impl Payloads {
         let mut all = self.read.lock();
         let read = all.get_mut(place)?;
         let age = read.at.elapsed();
+        // A ConfigMap is watched, so its resource version decides, for errors too: a broken
+        // one is not parsed again until it changes.
         let holds = match (place, &read.outcome) {
             (PayloadLocation::Map(_), _) => read.revision.as_deref() == revision,
             (_, Err(_)) => age < RETRY_INTERVAL,

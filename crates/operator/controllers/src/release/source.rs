@@ -107,6 +107,7 @@ pub async fn image(
 /// Reads the release in a folder, or in its subfolder `release-manifests`.
 pub fn folder(path: &Path) -> Result<Found, SourceError> {
     let inner = path.join(FOLDER);
+    // An unpacked release image has the subfolder; `oc adm release extract` writes the manifests themselves.
     let manifests = if !path.join(METADATA).exists() && inner.is_dir() {
         inner.as_path()
     } else {
@@ -129,6 +130,7 @@ pub fn files_in(path: &Path) -> Result<Files, SourceError> {
     for entry in std::fs::read_dir(path).map_err(wrong(path))? {
         let entry = entry.map_err(wrong(path))?;
         let file = entry.path();
+        // Follows links, as the files of a mounted ConfigMap are links into its folder `..data`.
         let about = std::fs::metadata(&file).map_err(wrong(&file))?;
         if !about.is_file() {
             continue;

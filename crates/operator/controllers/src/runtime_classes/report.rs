@@ -59,6 +59,7 @@ impl Report {
                 }
             }
         }
+        // Replaced, not extended: a handler that disappears again after it was installed deserves a new warning.
         *reported = now;
         unreported
     }

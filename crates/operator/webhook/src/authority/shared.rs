@@ -72,6 +72,8 @@ impl Authorities {
 
     /// Reads the Secret, and creates or drops CAs when due.
     pub(crate) async fn rotate(&mut self, now: Timestamp) -> Result<(), Error> {
+        // Replicas start at the same time and each creates a CA. Optimistic locking lets one win; the others read its
+        // CA instead of registering their own.
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let found = self
                 .secrets
@@ -83,6 +85,7 @@ impl Authorities {
             if another {
                 kept.push(shared(now)?);
             }
+            // A Secret is written only when CAs change: every replica calls this each minute.
             if kept == before || self.write(found, &kept).await? {
                 if another {
                     info!(secret = self.name, "created a CA for serving certificates");

@@ -26,6 +26,8 @@ pub(super) async fn review(
         return Ok(allowed(Vec::new(), Vec::new()));
     }
     let choice = match old.and_then(ModelChoice::earlier) {
+        // The choice recorded in the old object stays: a guest that runs with one model must not get another by a
+        // later update of the same instance.
         Some(earlier) => earlier,
         None => choose(models, &instance).await?,
     };
@@ -46,6 +48,8 @@ async fn choose(
     let node = instance.node_name().unwrap_or_default();
     let watch = models.watch().await?;
     let known = watch.index().contains(node);
+    // A node that joined a second ago may be missing in the cache. Choosing for "no node" would fall back to a model
+    // that fits everywhere and costs the VM features for its whole life.
     if !known && exists(models, node).await? {
         return Err(Refusal::later(format!(
             "Node {node} was just created and is not in the cache yet; retry the request"

@@ -65,6 +65,8 @@ async fn instance(
     namespace: &str,
     pod: &Pod,
 ) -> Result<Option<VirtualMachineInstance>, Refusal> {
+    // Any tenant can create a pod with these labels. What is read for it is an object of the same namespace, and
+    // `belongs_to` compares the UID, so a forged pod learns nothing.
     let Some(name) = launcher::instance_name(pod) else {
         return Ok(None);
     };

@@ -26,6 +26,8 @@ pub(super) async fn review(client: &Client, request: &ImageRequest) -> Result<Va
         Some(name) => get::<DataSource>(client, &name).await?,
         None => None,
     };
+    // CDI does the same: a DataVolume may be created before its DataSource. The controller checks the service account
+    // of the namespace once the source exists.
     let Ok(original) = clone::original(&volume, source.as_ref()) else {
         return passed();
     };

@@ -49,6 +49,8 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
         volumes: &|name| volumes.get(name).map(String::as_str),
         // Without a known source, KubeVirt's default applies.
         default: None,
+        // No nodes: the warning about an architecture without nodes is the controller's. Admission would have to wait
+        // for a cache, and a VM may well be created before its nodes.
         nodes: &BTreeSet::new(),
     });
     let path = "/spec/template/spec/architecture";

@@ -92,6 +92,8 @@ impl Typed<'_> {
             // Items with the same key are replaced, not merged.
             live_at
                 .entry(element)
+                // Only stored objects can have duplicates, from before the list became associative. Merging into one
+                // of them would be arbitrary, so an applied item replaces all of its key.
                 .and_modify(|there| *there = None)
                 .or_insert(Some(value));
         }

@@ -21,6 +21,8 @@ impl Typed<'_> {
         };
         match (definition.form(definition.forms(Some(value))), value) {
             (Some(Form::List(list)), Value::Array(items)) => {
+                // A path into an atomic list can only come from a set of an older schema;
+                // removing part of it is not possible.
                 if list.relation == ListRelation::Atomic {
                     items.clear();
                     return;

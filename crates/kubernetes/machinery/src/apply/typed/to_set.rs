@@ -73,6 +73,8 @@ impl Typed<'_> {
                 Value::Object(entries) => entries.is_empty(),
                 _ => false,
             };
+            // Entries of free maps are owned themselves, declared fields are not: removing the last label leaves
+            // `labels` without an owner, while a struct vanishes only with all its fields (`typed/tofieldset.go`).
             let member = leaf || empty || !map.fields.contains_key(&name);
             set.push(PathElement::Field(name), member, children);
         }

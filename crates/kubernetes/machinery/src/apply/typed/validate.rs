@@ -121,10 +121,13 @@ impl Typed<'_> {
             if associative {
                 if let Err(why) = item::check(list, child) {
                     errors.extend(error(format!("element {index}: {why}")));
+                    // The first item that has no identity ends the list: the paths of
+                    // the following ones would be guesses.
                     return errors;
                 }
                 if duplicates == Duplicates::Deny
                     && let Ok(element) = item::element(list, child)
+                    // One error for each further item of the key, in the order of the list, as upstream reports them.
                     && let Some(twice) = seen.replace(element)
                 {
                     errors.extend(error(format!("duplicate entries for key {twice}")));
@@ -189,6 +192,7 @@ fn check_scalar(scalar: Scalar, value: &Value) -> Vec<TypedError> {
             go_dynamic_type(value)
         ),
         Scalar::String => {
+            // Upstream prints this one with `%#v`, which shows the Go type; the others use `%v`.
             let mut text = String::from("expected string, got &value.valueUnstructured{Value:");
             go_syntax(value, &mut text);
             text.push('}');

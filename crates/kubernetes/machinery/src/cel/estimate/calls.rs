@@ -100,6 +100,7 @@ impl<'d> Coster<'d> {
         for overload in overloads {
             let on = receiver.as_ref().map(|(_, operand)| operand);
             let (own, result) = self.function(expr, name, overload, on, &operands);
+            // Which overload runs is known only at run time; the bound is the worst of those that type-check.
             cost = own.max(cost);
             size = match (size, result) {
                 (Some(a), Some(b)) => Some(Size::union(a, b)),
@@ -312,6 +313,8 @@ fn unary(name: &str, overload: &Overload, operand: &Operand<'_>) -> Option<Estim
         ("ip.isCanonical", _) => (tenths(size.max, 2), None),
         ("bytes", Type::String) => {
             // Every character may take four bytes.
+            // Wrapping, because Go's unsigned arithmetic wraps here: an estimate that saturates would reject CRDs
+            // that the genuine server accepts.
             let max = size.max.wrapping_mul(4);
             (walk(size), Some(Size { min: size.min, max }))
         }

@@ -64,6 +64,8 @@ impl<'d> Coster<'d> {
         };
         self.locals.truncate(scope);
         // What the expansion costs besides: at the start, in every round, and for the result.
+        // Derived from the expansion of each macro (cel-go `parser/macro.go`) and the cost of its nodes. Upstream
+        // estimates the expanded tree; the macro stays one node here, so the sums are written down.
         let (start, step, end) = match node.kind {
             MacroKind::All => (0, 3, 1),
             MacroKind::Exists => (0, 4, 1),
@@ -83,6 +85,7 @@ impl<'d> Coster<'d> {
         let entry = produced.map(|value| EntrySize {
             list: true,
             key: Size::fixed(1),
+            // A filter may drop every item, so the lower bound is nothing.
             value: value.union(Size::fixed(0)),
         });
         self.set_entry(expr, entry);

@@ -106,6 +106,8 @@ impl<'a> Evaluator<'a> {
             self.tick()?;
             // `@not_strictly_false(@result)`, with a negation for `exists`.
             self.meter.charge(if all { 2 } else { 3 })?;
+            // One round late: upstream's fold tests its loop condition at the start of
+            // the next round, and charges for that.
             if decided {
                 break;
             }
@@ -245,6 +247,7 @@ impl<'a> Evaluator<'a> {
             pairs.push((key, item));
             Ok(())
         })?;
+        // Checked before sorting: `sort_by` needs a total order, and keys of different types have none.
         let keys: Vec<Val<'a>> = pairs.iter().map(|(key, _)| key.clone()).collect();
         functions::charge_self_compare(&keys, &mut self.meter)?;
         functions::check_sortable(&keys)?;

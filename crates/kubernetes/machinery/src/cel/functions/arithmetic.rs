@@ -65,6 +65,8 @@ pub(super) fn add<'a>(a: &Val<'a>, b: &Val<'a>, meter: &mut Meter) -> Result<Val
 fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
     meter.burn((a.len() + b.len()) * 4)?;
     let mut items = a.iter().collect::<Result<Vec<_>, _>>()?;
+    // The left operand decides, as `Add` of upstream's `unstructuredSetList` and `unstructuredMapList`
+    // (`apiserver/pkg/cel/common/values.go`) is a method of it.
     let how = a.decl.map_or(ListType::Atomic, |d| d.list_type);
     match how {
         ListType::Atomic => {

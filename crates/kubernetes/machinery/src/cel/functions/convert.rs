@@ -63,6 +63,7 @@ fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fail> {
     match value {
         Val::Bool(_) => Ok(value.clone()),
         Val::Str(text) => match &**text {
+            // The spellings of Go's `strconv.ParseBool`.
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
             _ => Err(cannot(value, "bool")),
@@ -77,6 +78,8 @@ fn to_int<'a>(value: &Val<'a>) -> Result<Val<'a>, Fail> {
     Ok(Val::Int(match value {
         Val::Int(i) => *i,
         Val::Uint(u) => i64::try_from(*u).map_err(|_| overflow())?,
+        // Both ends are excluded, as in cel-go (`common/types/overflow.go`): -2^63
+        // itself is an overflow, although it would fit.
         Val::Double(d) if d.abs() < 9_223_372_036_854_775_808.0 => *d as i64,
         Val::Double(_) => return Err(overflow()),
         Val::Str(text) => text.parse().map_err(|_| cannot(value, "int"))?,

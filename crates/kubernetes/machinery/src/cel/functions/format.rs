@@ -131,6 +131,7 @@ fn double(item: &Val<'_>) -> Option<f64> {
     match item {
         Val::Double(d) => Some(*d),
         Val::Str(text) => match &**text {
+            // cel-go accepts these three texts, for numbers that JSON cannot write.
             "NaN" => Some(f64::NAN),
             "Infinity" => Some(f64::INFINITY),
             "-Infinity" => Some(f64::NEG_INFINITY),
@@ -224,6 +225,7 @@ fn plain(item: &Val<'_>, meter: &mut Meter) -> Result<String, Fail> {
                     parts.push((nested(&key, meter)?, nested(&value, meter)?));
                 }
             }
+            // By the printed key: Go's maps have no order, and cel-go sorts so that messages are stable.
             parts.sort();
             let parts: Vec<String> = parts.into_iter().map(|(k, v)| format!("{k}:{v}")).collect();
             format!("{{{}}}", parts.join(", "))

@@ -30,6 +30,8 @@ pub(super) fn regex<'a>(
     let (regex, large) = if let Some(known) = ev.regexes.get(&**pattern) {
         known.clone()
     } else {
+        // Compilation is what costs; a rule in a list would otherwise compile a new
+        // pattern for each item at the price of one match.
         ev.meter.burn(1_000 + pattern.len() * 16)?;
         let made = regexes::compile(pattern).map_err(|e| {
             let prefix = if name == "matches" {
@@ -218,6 +220,8 @@ fn semver_call<'a>(
         ("major", []) => number(version.major),
         ("minor", []) => number(version.minor),
         ("patch", []) => number(version.patch),
+        // By precedence, which ignores build metadata as the specification requires;
+        // `Ord` of the crate compares it as well.
         ("isGreaterThan", [Val::Semver(other)]) => Val::Bool(version.cmp_precedence(other).is_gt()),
         ("isLessThan", [Val::Semver(other)]) => Val::Bool(version.cmp_precedence(other).is_lt()),
         ("compareTo", [Val::Semver(other)]) => Val::Int(version.cmp_precedence(other) as i64),

@@ -9,6 +9,7 @@ use crate::cel::meter::{Fail, Meter};
 use crate::cel::value::{List, Val};
 
 /// Longest list that is made from a number.
+// The budget of one call (`PER_CALL`): a longer list could never be paid for.
 const MAX_RANGE: i64 = 1_000_000;
 
 /// Calls a list function.
@@ -28,6 +29,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
         ("sort", [Val::List(list)]) => {
             let mut items = all(list, meter)?;
             charge_self_compare(&items, meter)?;
+            // Before sorting: `sort_by` needs a total order, and the fallback below would
+            // otherwise hide a comparison that failed.
             check_sortable(&items)?;
             items.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
             Ok(Val::list(items))
@@ -65,6 +68,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Resul
         ("sets.equivalent", [Val::List(a), Val::List(b)]) => {
             Ok(Val::Bool(includes(a, b, meter)? && includes(b, a, meter)?))
         }
+        // By fingerprints in all three functions: upstream compares each with each, and `cost_before` charges for
+        // that, but the work need not be done.
         ("sets.intersects", [Val::List(a), Val::List(b)]) => {
             let known = fingerprints(a, meter)?;
             for item in b.iter() {

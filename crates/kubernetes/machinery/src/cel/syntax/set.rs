@@ -76,6 +76,7 @@ pub(super) const IDENTIFIER: TokenType = 34;
 pub(super) const ESC_IDENTIFIER: TokenType = 35;
 
 /// Not a token: what follows is up to the caller of the rule.
+// The highest bit, which no token can have: the grammar has 36 of them.
 pub(super) const RETURNS: TokenSet = 1 << 63;
 
 /// `==`, `!=`, `in`, `<`, `<=`, `>=` and `>`.

@@ -162,6 +162,7 @@ fn merge_items(
     let mut places: HashMap<Value, usize> = HashMap::new();
     for (place, item) in merged.iter().enumerate() {
         if let Some(key) = item.get(merge_key) {
+            // The first of several items with one key: `findMapInSliceBasedOnKeyValue` upstream stops there.
             places.entry(key.clone()).or_insert(place);
         }
     }

@@ -47,6 +47,8 @@ pub(super) fn merge_objects(
             _ => Err(unknown_directive(&patch)),
         };
     }
+    // First the keys, then the ordered lists, then the rest: `mergeMapHandler` upstream works in this order, and each
+    // step takes its directives out of the patch.
     retain_keys(&mut original, &mut patch)?;
     merge_ordered_lists(&mut original, &mut patch, ty)?;
     for (key, value) in patch {
@@ -66,6 +68,8 @@ pub(super) fn merge_objects(
             (Some(Value::Array(old)), Value::Array(new)) => {
                 Some(merge_lists(old, new, &key, ty, deletion)?)
             }
+            // A deletion from a list that does not exist deletes nothing; inserting the
+            // patch would create what was to be removed.
             (old, _) if deletion => old,
             (_, mut new) => {
                 discard_nulls(&mut new);

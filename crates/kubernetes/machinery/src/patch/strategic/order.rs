@@ -79,6 +79,7 @@ impl<'a> Order<'a> {
 }
 
 /// Go's stable sort works through runs of this length item by item.
+// `insertionSort` block size of Go's `sort.Stable` (`sort/zsortfunc.go`).
 const RUN: usize = 20;
 
 /// Sorts when some items have no place, which only an empty `$setElementOrder` brings about.

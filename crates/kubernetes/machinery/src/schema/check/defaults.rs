@@ -112,6 +112,8 @@ impl Walk<'_> {
                 SchemaSegment::Item => json!([inner]),
             });
         if let Some(map) = object.as_object_mut() {
+            // The check needs a resource with type metadata; upstream uses these very
+            // values, and they show in its errors.
             map.entry("kind").or_insert_with(|| "Validation".into());
             map.entry("apiVersion")
                 .or_insert_with(|| "validation/v1".into());
@@ -147,6 +149,8 @@ impl Walk<'_> {
         let mut errors = Vec::new();
         let mut pruned = default.clone();
         prune(&mut pruned, schema, is_resource);
+        // A default with unknown fields would be pruned from every object it is put into, so the object would differ
+        // from what the CRD promises.
         if pruned != *default {
             let detail = "must not have unknown fields";
             errors.invalid(path, default.clone(), detail);

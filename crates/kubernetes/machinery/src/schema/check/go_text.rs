@@ -23,6 +23,9 @@ enum Kind {
 }
 
 /// The fields of `JSONSchemaProps` in their order, with their JSON names.
+// Upstream passes the decoded struct to `field.Invalid`. The internal type
+// (`pkg/apis/apiextensions/types_jsonschema.go`) has no JSON tags, so Go's names appear
+// in messages, and all fields do, set or not.
 const FIELDS: [(&str, &str, Kind); 44] = [
     ("ID", "id", Kind::Text),
     ("Schema", "$schema", Kind::Text),
@@ -91,6 +94,7 @@ pub(super) fn keywords() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(super) fn is_set(node: Node<'_>, key: &str) -> bool {
     match node.get(key) {
         None | Some(Value::Bool(false)) => {
+            // The only flag that is a pointer in Go, so an explicit `false` is a value.
             key == "x-kubernetes-preserve-unknown-fields" && node.get(key).is_some()
         }
         Some(Value::String(text)) => !text.is_empty(),

@@ -270,6 +270,8 @@ fn list_map_keys(node: Node<'_>, path: &Path, errors: &mut Vec<FieldError>) {
                 let at = at_items.child("properties").key(key).child("type");
                 let detail =
                     "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                // The type of the items and not that of the property: upstream reports the wrong value here, and
+                // clients compare messages.
                 errors.invalid(&at, items.text("type"), detail);
             }
             Some(_) => {}

@@ -18,6 +18,7 @@ pub(super) fn check(node: Node<'_>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     invariants(node, Level::Root, path, &mut errors);
     complete(node, Some(node), path, path, &mut errors);
+    // Upstream walks Go maps in random order and sorts by text in the end.
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
@@ -97,6 +98,8 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
         }
     }
     let skip_any_of = is_int_or_string(node);
+    // The two spellings of int-or-string that predate `x-kubernetes-int-or-string` and that controller-gen still
+    // writes; everything else in `anyOf` must not state a type.
     let skip_first = node.children("allOf").next().is_some_and(is_int_or_string);
     values(node, skip_any_of, skip_first, path, errors);
 
@@ -137,12 +140,14 @@ fn invariants(node: Node<'_>, level: Level, path: &Path, errors: &mut Vec<FieldE
             let at = at.child("type");
             errors.invalid(&at, metadata.text("type"), "must be object");
         }
+        // The API server validates metadata itself; a schema that restricts labels, for example, would contradict it.
         if level == Level::Root && !only_names(metadata) {
             let detail = "must not specify anything other than name and generateName, but metadata is \
                           implicitly specified";
             errors.forbidden(&at, detail);
         }
     }
+    // Pruning would empty every such object, except for its metadata.
     if embedded && !preserve && !node.has_entries("properties") {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                       x-kubernetes-preserve-unknown-fields";

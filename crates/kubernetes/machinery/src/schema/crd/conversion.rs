@@ -161,6 +161,7 @@ fn review_versions(versions: &[&str], path: &Path) -> Vec<FieldError> {
     for (i, version) in versions.iter().enumerate() {
         let at = path.index(i);
         if versions.iter().take(i).any(|earlier| earlier == version) {
+            // The value was checked at its first occurrence.
             errors.invalid(&at, *version, "duplicate version");
             continue;
         }

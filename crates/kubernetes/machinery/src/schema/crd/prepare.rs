@@ -75,6 +75,8 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
         }
         let name = Value::String(name);
         if let Some(stored) = stored.as_array_mut()
+            // Never removed here: objects in the old version may still be stored. A storage migrator takes the
+            // version away through the status subresource.
             && !stored.contains(&name)
         {
             stored.push(name);

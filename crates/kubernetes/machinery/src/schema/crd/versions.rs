@@ -11,6 +11,8 @@ use crate::schema::node::Node;
 use crate::schema::types::SchemaType;
 
 /// How many selectable fields a version may have.
+// `MaxSelectableFields` of `apiextensions/validation/validation.go`: each field
+// costs a lookup for every watcher and event.
 const MAX_SELECTABLE: usize = 8;
 
 fn schema_of(validation: Option<&Value>) -> Option<&Value> {

@@ -16,6 +16,8 @@ use super::Context;
 use super::polling::PollState;
 
 /// Keeps a DataImportCron until its dependent objects are deleted.
+// CDI's own finalizer, so that the two can replace each other: an object that CDI began to
+// clean up is finished here, and the other way round.
 const FINALIZER: &str = "cdi.kubevirt.io/dataImportCronFinalizer";
 
 pub(super) struct Controller(pub(super) Context);
@@ -45,6 +47,8 @@ impl Reconcile for Controller {
         }
         let state = context.polling.state(&cron);
         let decision = self.decide(&cron, &state).await?;
+        // Actions before the status: the status must never name a DataVolume that was not created. A crash in between
+        // repeats the decision, which then finds the actions done.
         context.actions.carry_out(&decision.actions).await?;
         let of = name_of(&cron.metadata);
         if decision.status_changed && !leaves {
@@ -52,6 +56,7 @@ impl Reconcile for Controller {
             let kind = Kind::DataImportCron;
             context.actions.write_status(kind, &of, status).await?;
         }
+        // After the status was written: the poller pod holds the only copy of its result until then.
         context.polling.acknowledge(&cron, &state).await?;
         context.report.cron(&cron, &decision);
         if decision.finished {
@@ -100,6 +105,8 @@ impl Controller {
         let own = |meta: &kube::core::ObjectMeta| {
             let named = meta.name.as_deref().unwrap_or_default();
             label(meta, labels::DATA_IMPORT_CRON) == Some(name)
+                // Imports of CDI before it had the label are recognised by their name,
+                // `<managedDataSource>-<digest>`; otherwise they would never be garbage collected.
                 || named.starts_with(managed.as_str())
         };
         let imports = view.volumes.in_namespace(namespace).into_iter();

@@ -82,6 +82,8 @@ impl Reconcile for DiskCollector {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let view = &self.view;
+        // All three: a DataVolume may be deleted after its import while the claim stays, and a snapshot outlives
+        // both.
         if view.volumes.find(key).is_some()
             || view.claims.find(key).is_some()
             || view.snapshot(key).await?.is_some()

@@ -96,6 +96,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         view: view.clone(),
         queues: queues.clone(),
     };
+    // One worker is enough: it reads indexes in memory, and the queue merges repeated changes of one object.
     manager.start(dependents, &changes, 1);
     let enqueue = queues.crons.clone();
     view.crons.on_change(move |change| {
@@ -121,6 +122,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     };
     let enqueue = enqueue_dependents.clone();
     view.volumes.on_change(move |change| {
+        // Both sides: a volume that lost its label has to wake the DataImportCron it belonged to as well.
         for volume in change.sides() {
             enqueue(SourceKind::Volume, &volume.metadata);
         }
@@ -161,6 +163,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     view.nodes.on_change(move |change| {
         let before = change.old.as_deref().and_then(open_architecture);
         let after = change.new.as_deref().and_then(open_architecture);
+        // Nodes report their status often; imports depend on the architectures that accept pods and on nothing else.
         if before != after {
             changes.add(Change::Settings);
         }

@@ -24,6 +24,7 @@ use super::report::Report;
 use super::view::ImportView;
 
 /// Concurrent requests.
+// A poll waits for its registry; a few in parallel keep a slow one from delaying the others.
 const WORKERS: usize = 4;
 /// Label with the checksum of the disk, which the images of containerdisks have.
 const CONTENT_LABEL: &str = "shasum";
@@ -119,6 +120,8 @@ impl Reconcile<PollRequest> for Poller {
         {
             let mut answers = self.answers.lock();
             answers.insert(question.clone(), answer);
+            // Sources that no cron names any more; otherwise a user who edits a URL
+            // repeatedly would fill the memory with old results.
             answers.retain(|known, _| polling.contains_key(known));
         }
         for cron in polling.get(question).into_iter().flatten() {

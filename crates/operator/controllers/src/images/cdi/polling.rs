@@ -104,6 +104,8 @@ impl Polling {
         match (way(cron), &self.pollers) {
             (PollMethod::Node, Some(pollers)) => match pollers.state(cron) {
                 Some(PollerState::Answered(answer)) => {
+                    // The result has no time of its own. The pod is deleted once the status
+                    // holds it, so it counts as new only once.
                     let at = Timestamp::now();
                     state.polled = Some(PollResult { at, answer });
                     state.by_pod = true;
@@ -149,6 +151,8 @@ impl Polling {
         let operation = format!("getting ImageStream {}/{}", of.namespace, of.name);
         let known = match pinned_kind(&client, &kind).await.not_found_as_none() {
             Ok(Some((known, _))) => known,
+            // Without the group this is not OpenShift: a failure of the source that the user has to correct, and not
+            // an error to retry with backoff.
             Ok(None) | Err(kube::Error::Discovery(_)) => return Ok(Err(stream.unknown())),
             Err(error) => return Err(Error::api(operation)(error)),
         };

@@ -80,6 +80,8 @@ impl Registries {
         let client = if is_file {
             self.client(&self.for_files, Vec::new(), certificates, host.as_deref())?
         } else {
+            // Read for each poll: CDI's configuration takes effect without a restart,
+            // and the cached object costs nothing.
             let insecure = self.view.insecure().await.map_err(unavailable)?;
             self.client(&self.for_images, insecure, certificates, host.as_deref())?
         };

@@ -122,6 +122,7 @@ impl Report {
     pub(super) fn progress(&self, key: &Key, importer: Option<&Importer>) {
         let parts = match importer.map(|it| &it.state) {
             Some(State::Running(parts)) => parts.unwrap_or_default(),
+            // A series that stayed after the import would show 100 percent for as long as the process runs.
             _ => return self.progress.forget(key),
         };
         let labels = Volume {

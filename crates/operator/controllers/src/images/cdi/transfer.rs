@@ -33,6 +33,8 @@ impl Controller {
         let holder = holder.and_then(|it| it.claim_ref.as_ref());
         let own = own.and_then(|it| it.metadata.uid.as_ref());
         // The access review is needed only before the first object is created.
+        // Once the clone has begun, the permission was checked; a review in every reconcile
+        // would be a request for each progress event.
         let denied = if interim.is_none() && own.is_none() {
             self.denied(volume, original, there).await?
         } else {
@@ -79,6 +81,8 @@ impl Controller {
         let writer = Writer::new(volumes, COMPONENT);
         let writer = writer.shown_by(&view.persistent);
         let patch = clone::hand_over(&claim.metadata);
+        // The binding controller of Kubernetes writes the same field (`claimRef`). The resource version lets one of
+        // the two lose instead of binding a volume to two claims.
         writer.merge_into(&found.metadata, patch).await?;
         Ok(())
     }

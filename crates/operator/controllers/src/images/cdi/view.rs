@@ -118,7 +118,6 @@ impl ImportView {
         view
     }
 
-    /// Objects of an optional kind in a namespace.
     /// The snapshots of a namespace.
     pub(super) async fn snapshots(&self, namespace: &str) -> Result<Vec<VolumeSnapshot>, Error> {
         let cache = self
@@ -195,6 +194,8 @@ impl ImportView {
             marked
                 .max_by_key(|it| {
                     let made = it.metadata.creation_timestamp.as_ref();
+                    // Of equal times the first by name: `GetDefaultClass` in
+                    // `pkg/volume/util/storageclass.go` of Kubernetes.
                     (made.map(|it| it.0), std::cmp::Reverse(it.name_any()))
                 })
                 .map(|it| it.name_any())
@@ -260,6 +261,7 @@ pub(super) async fn is_installed(manager: &Manager) -> bool {
     let foreign = manager.optional_kinds();
     foreign.synced().await;
     let mut needed = REQUIRED_KINDS.iter();
+    // All of them: with a part of CDI installed, the caches of the others would never sync.
     needed.all(|kind| foreign.kind(api::cdi::GROUP, kind).is_some())
 }
 
@@ -307,6 +309,7 @@ fn copied(claim: &PersistentVolumeClaim) -> Vec<String> {
     let Some(spec) = &claim.spec else {
         return Vec::new();
     };
+    // Binding ends the clone: a provisioner creates the volume only together with its content.
     if status.and_then(|it| it.phase.as_deref()) == Some("Bound") {
         return Vec::new();
     }
@@ -317,6 +320,7 @@ fn copied(claim: &PersistentVolumeClaim) -> Vec<String> {
     });
     let by_name = spec.data_source.as_ref();
     let by_name = by_name.map(|from| term("", home, &from.name));
+    // `dataSourceRef` first: the API server fills it from `dataSource`, and it alone can name another namespace.
     by_reference.or(by_name).into_iter().collect()
 }
 
@@ -353,6 +357,8 @@ async fn seed(manager: &Manager) -> u64 {
         .await
         .ok()
         .flatten();
+    // Without permission to read the namespace the seed is a constant: polls then coincide with those of other
+    // clusters, which is no reason not to start.
     let uid = found.and_then(|it| it.metadata.uid).unwrap_or_default();
     fnv1a_64(uid.as_bytes())
 }

@@ -43,6 +43,8 @@ impl Reconcile for Controller {
             self.sweep(key, None).await?;
             return Ok(Next::Wait);
         };
+        // Before anything else: the interim claim of an earlier DataVolume of this name holds storage in another
+        // namespace, where no owner reference can reach it.
         self.sweep(key, Some(&volume)).await?;
         let claim = context.view.claims.find(key);
         let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());

@@ -30,6 +30,7 @@ use crate::images::cdi::registries::Registries;
 use crate::images::cdi::{Folder, disks};
 
 /// Concurrent imports; others queue.
+// Each uses up to 64 MiB and several threads, in a process that also runs the controllers.
 const MAX_CONCURRENT_IMPORTS: usize = 2;
 /// Minimum interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -148,6 +149,7 @@ impl Shared {
         let key = Key::of(&task.volume.metadata);
         if let Some(running) = self.running.lock().get_mut(&key)
             && running.uid == task.volume.metadata.uid
+            // A cancelled attempt may report once more while its successor is already running.
             && running.attempt == task.attempt
         {
             running.state = state;
@@ -195,6 +197,7 @@ impl Shared {
         request.keyring = reached.keyring;
         request.web = reached.web;
         request.limit = task.capacity;
+        // The claim belongs to this DataVolume alone; what is in it is an earlier attempt.
         request.overwrite = true;
         request.unfinished = Unfinished::Keep;
         request.options.checkpoint_every = self.folder.checkpoint_every;

@@ -142,6 +142,8 @@ impl Pods {
 
     pub(super) fn state(&self, volume: &DataVolume) -> Option<Importer> {
         let uid = volume.metadata.uid.as_deref().unwrap_or_default();
+        // A pod that was never created has no object to read the failure from. After a restart it is created again
+        // and rejected again, which costs one request.
         if let Some(refused) = self.refused.lock().get(uid) {
             return Some(refused.clone());
         }
@@ -192,6 +194,8 @@ impl Pods {
             return Ok(false);
         };
         let kept = annotation(&volume.metadata, annotations::RETAIN_POD) == Some("true");
+        // CDI's `storage.pod.retainAfterCompletion` is for successful pods; a failed one stands in the way of the
+        // next attempt, as its name is fixed.
         if kept && matches!(pod::read(&found).state, State::Succeeded(_)) {
             return Ok(false);
         }

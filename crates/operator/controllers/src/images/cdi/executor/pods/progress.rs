@@ -72,6 +72,8 @@ fn running(pod: &Pod) -> Option<(String, Key, SocketAddr)> {
 }
 
 async fn scrape(address: SocketAddr) -> Option<u16> {
+    // By hand rather than with an HTTP client: one request for a few lines of text, to an address that was checked.
+    // CDI's controller scrapes its importers in the same way.
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
