@@ -125,12 +125,12 @@ impl<'a> Sets<'a> {
 }
 
 fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
-    let mut by_make: BTreeMap<Option<&str>, Vec<&Indexed>> = BTreeMap::new();
+    let mut by_host_model: BTreeMap<Option<&str>, Vec<&Indexed>> = BTreeMap::new();
     for node in nodes {
-        let make = index.host_model_of(node);
-        by_make.entry(make).or_default().push(node);
+        let host_model = index.host_model_of(node);
+        by_host_model.entry(host_model).or_default().push(node);
     }
-    let mut rows: Vec<Row> = by_make
+    let mut rows: Vec<Row> = by_host_model
         .into_iter()
         .map(|(host_model, nodes)| {
             let mut names: Vec<String> = nodes.iter().map(|it| it.name.to_string()).collect();

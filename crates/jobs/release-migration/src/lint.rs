@@ -53,14 +53,15 @@ pub enum Rule {
     /// An image that an operator reports is one of the release.
     Image,
     /// A workload of the release receives the image that an operator has to report.
-    Told,
+    #[serde(rename = "Told")]
+    ImageVariable,
 }
 
 impl Rule {
     /// The severity of a violation.
     pub fn severity(self) -> Severity {
         match self {
-            Self::Adoption | Self::FileName | Self::Twice | Self::Told => Severity::Warning,
+            Self::Adoption | Self::FileName | Self::Twice | Self::ImageVariable => Severity::Warning,
             _ => Severity::Error,
         }
     }

@@ -33,7 +33,7 @@ pub enum MigrateError {
     #[error(
         "the cluster has no current version: status.desired.version of ClusterVersion version is empty"
     )]
-    PinError,
+    NoVersion,
     /// The cluster has a problem, or an update is in progress.
     #[error("{0}\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.")]
     Warned(String),
@@ -53,7 +53,7 @@ pub fn migrate(
     let status = version.status.as_ref();
     let desired = status.map(|it| it.desired.clone()).unwrap_or_default();
     if desired.version.is_empty() {
-        return Err(MigrateError::PinError);
+        return Err(MigrateError::NoVersion);
     }
     let request = version.spec.desired_update.as_ref();
     if request.is_some_and(|it| it.architecture == "Multi" && it.version == desired.version) {

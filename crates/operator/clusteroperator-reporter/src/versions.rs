@@ -31,7 +31,7 @@ pub struct Versions(BTreeMap<String, String>);
 pub enum VersionsError {
     /// The version is not set.
     #[error("{RELEASE_VARIABLE} is not set: it is the version that is reported as {OPERATOR:?}")]
-    PinError,
+    NoVersion,
     /// The image of an operand is not set.
     #[error("{variable} is not set: it is the image that is reported as \"{operand}-image\"")]
     NoImage {
@@ -66,7 +66,7 @@ impl Versions {
         operands: &[&str],
     ) -> Result<Self, VersionsError> {
         let value_of = |name: &str| variable(name).filter(|it| !it.is_empty());
-        let version = value_of(RELEASE_VARIABLE).ok_or(VersionsError::PinError)?;
+        let version = value_of(RELEASE_VARIABLE).ok_or(VersionsError::NoVersion)?;
         let mut versions = Self::default().with(OPERATOR, &version)?;
         if let Some(image) = value_of(OPERATOR_IMAGE_VARIABLE) {
             versions = versions.with(OPERATOR_IMAGE, &image)?;

@@ -13,7 +13,7 @@ pub const NAME: &str = "os-images.kubevirt.io:view";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// All authenticated users and all service accounts.
-const EVERYBODY: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
+const AUTHENTICATED_GROUPS: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
 
 /// The RBAC rules of the role. Its creator must have them, too.
 pub fn rules() -> Vec<PolicyRule> {
@@ -53,7 +53,7 @@ pub fn role(ssp: &SSP) -> Role {
 
 /// The binding to all users, owned by an SSP.
 pub fn binding(ssp: &SSP) -> RoleBinding {
-    let subjects = EVERYBODY.map(|name| Subject {
+    let subjects = AUTHENTICATED_GROUPS.map(|name| Subject {
         api_group: Some(RBAC.to_owned()),
         kind: "Group".to_owned(),
         name: name.to_owned(),

@@ -57,7 +57,7 @@ pub(super) fn lint(payload: &Payload) -> Vec<Finding> {
                     "{} is {image}, which no workload of the release has in a flag, a variable or as its image: no operator can report it",
                     version.name
                 );
-                found.push(finding(Rule::Told, message));
+                found.push(finding(Rule::ImageVariable, message));
             }
         }
         found.extend(order(&payload.manifests, manifest, &operator));

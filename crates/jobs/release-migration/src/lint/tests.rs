@@ -112,7 +112,7 @@ fn unreportable_images_are_reported() {
     one(
         &found,
         Severity::Warning,
-        Rule::Told,
+        Rule::ImageVariable,
         OPERATOR,
         "no operator can report it",
     );

@@ -105,5 +105,5 @@ fn blocking_conditions_are_reported() {
 #[test]
 fn cluster_without_a_version_is_an_error() {
     let version = version(json!({}), json!({}), CALM);
-    assert_eq!(migrate(&version, false, true), Err(MigrateError::PinError));
+    assert_eq!(migrate(&version, false, true), Err(MigrateError::NoVersion));
 }

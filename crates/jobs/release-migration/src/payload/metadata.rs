@@ -43,7 +43,7 @@ pub enum MetadataError {
     Kind(String),
     /// It has no version.
     #[error("missing required Cincinnati metadata version")]
-    PinError,
+    NoVersion,
     /// Its version is invalid.
     #[error("invalid Cincinnati metadata version {}: {why}", go_quote(.version))]
     Version {
@@ -86,7 +86,7 @@ impl Metadata {
             return Err(MetadataError::Kind(read.kind));
         }
         if read.version.is_empty() {
-            return Err(MetadataError::PinError);
+            return Err(MetadataError::NoVersion);
         }
         if let Err(error) = Version::parse(&read.version) {
             return Err(MetadataError::Version {

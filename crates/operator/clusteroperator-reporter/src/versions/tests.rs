@@ -37,7 +37,7 @@ fn operator_without_images_reports_version_only() {
 
 #[test]
 fn missing_variable_is_named() {
-    assert_eq!(read(&[], &[]), Err(VersionsError::PinError));
+    assert_eq!(read(&[], &[]), Err(VersionsError::NoVersion));
     let error = read(&[("RELEASE_VERSION", "4.18.0")], &["router"]).unwrap_err();
     assert_eq!(
         error.to_string(),
