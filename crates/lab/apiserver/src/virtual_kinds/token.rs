@@ -21,6 +21,7 @@ const KIND: &str = "TokenRequest";
 /// Minimum lifetime of a token in seconds.
 const MIN_SECONDS: i64 = 600;
 /// Maximum lifetime in seconds.
+// Both limits from `pkg/apis/authentication/validation/validation.go`.
 const MAX_SECONDS: i64 = 1 << 32;
 /// Default lifetime in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
