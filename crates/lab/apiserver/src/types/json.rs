@@ -12,8 +12,11 @@ use super::scalars;
 use super::table::{Field, Scalar, Shape, Table, TypeId, table};
 
 /// Levels of nesting before decoding gives up.
+// A second line of defence: the parser has limited the body before, and no built-in type but the
+// JSON schema of CRDs nests without bound.
 const MAX_DEPTH: usize = 512;
 /// Maximum number of reported unknown fields; the rest is only dropped, as upstream.
+// `sigs.k8s.io/json` stops collecting strict errors at 100.
 const MAX_UNKNOWN: usize = 100;
 
 /// A decoded object.

@@ -18,6 +18,7 @@ use super::table::{Scalar, Shape, Struct, TypeId, table};
 /// Prefix of every body.
 pub(crate) const PREFIX: &[u8; 4] = b"k8s\0";
 /// Levels of messages before decoding gives up.
+// Messages nest on the stack here; a body of 3 MiB could otherwise hold a million levels.
 const MAX_DEPTH: usize = 200;
 
 /// Decodes a body: the prefix and a `runtime.Unknown` around the object. A missing kind is taken
