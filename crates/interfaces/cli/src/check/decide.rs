@@ -236,6 +236,7 @@ fn contains(theirs: &Value, mut ours: Value) -> bool {
         }
     }
     let mut theirs = theirs.clone();
+    // The API server writes `1.0` as `1`, and bounds in a schema are floats here.
     settle_numbers(&mut theirs);
     settle_numbers(&mut ours);
     within(&theirs, &ours)

@@ -44,6 +44,8 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
     let deployed = operator.as_ref().ok().and_then(Option::as_ref);
     let (jobs, profiles) = deployed.map(configured_jobs).unwrap_or_default();
     let standard = || Job::STANDARD.iter().copied().collect();
+    // The flags of the running operator before the defaults: the check asks about the installation
+    // that exists.
     let jobs = wanted.jobs.clone().or(jobs).unwrap_or_else(standard);
     let options = Options {
         namespace: namespace.to_owned(),

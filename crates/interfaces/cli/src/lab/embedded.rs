@@ -113,6 +113,8 @@ impl Embedded {
                 Authority::generate().context("creating the server's keys")?,
             ),
         };
+        // Bound before the server starts: the kubeconfig and the endpoints of the Service
+        // `kubernetes` contain the port, which the system may have chosen.
         let listener = bind(place.listen).await?;
         let listening = listener.local_addr().context("reading the local address")?;
         let address = host::reachable(listening);

@@ -135,6 +135,7 @@ async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> a
     let started = Instant::now();
     let mut last_printed = None;
     loop {
+        // Before the timeout is tested, so that `--node-timeout 0` reports the current state.
         let proof = poll(arguments, client, complete.completed).await?;
         let waited = started.elapsed();
         let value = value(complete, &proof, waited)?;

@@ -59,6 +59,8 @@ pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> 
         .with_context(what)?;
     let file = partial.as_file().try_clone().with_context(what)?;
     let (footer, removed) = write(client, path, file).await?;
+    // Renamed at the end: an interrupted snapshot leaves the previous one, and never half of a new
+    // one.
     partial.persist(path).with_context(what)?;
     Ok(Taken {
         path: path.to_owned(),

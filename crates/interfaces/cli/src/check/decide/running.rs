@@ -17,7 +17,7 @@ const INSTALL: &str =
     "medley manifests | kubectl apply --server-side -f -; or name another with --namespace";
 
 /// A lease counts as abandoned when it was not renewed for this many lease durations. The margin
-/// allows for clock skew between this machine and the node of the leader.
+/// allows for clock skew between this host and the node of the leader.
 const STALE: i32 = 4;
 
 fn namespace(inputs: &CheckInputs) -> Finding {
@@ -131,6 +131,7 @@ fn held(lease: &LeaseSpec, inputs: &CheckInputs) -> Result<String, String> {
     };
     let lasts = lease
         .lease_duration_seconds
+        // The operator's own duration; the field is optional in the API.
         .unwrap_or(15)
         .saturating_mul(STALE);
     let age = inputs.now.duration_since(renewed);

@@ -27,6 +27,8 @@ use super::super::inputs::{Account, Observed};
 use super::observed;
 
 /// SelfSubjectAccessReviews and SubjectAccessReviews in flight.
+// An installation asks some hundred questions. One at a time takes many seconds over a slow link,
+// and all at once would meet the client's or the API server's rate limit.
 const CONCURRENT_REVIEWS: usize = 8;
 /// Label of objects owned by OLM, which grants exactly the permissions of the bundle under
 /// generated names.
@@ -151,6 +153,8 @@ async fn account(
     let namespace = options.namespace.as_str();
     let who = SubjectAccessReviewSpec {
         user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+        // As the authenticator would add them; a review does not look them up, and permissions
+        // granted to a group would seem to be missing.
         groups: Some(vec![
             "system:serviceaccounts".to_owned(),
             format!("system:serviceaccounts:{namespace}"),
