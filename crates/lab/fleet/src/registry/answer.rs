@@ -194,6 +194,8 @@ fn manifest(library: &Library, repository: &str, name: &str, headers: &HeaderMap
         }
         Err(error) => return broken(&error),
     };
+    // As the reference implementation (distribution): a manifest of a type that is not accepted is
+    // MANIFEST_UNKNOWN, not 406.
     if !accepts(headers, &document.media_type) {
         let message = format!(
             "there is one of type {}, which is not accepted",

@@ -53,6 +53,8 @@ impl<'a> Prepared<'a> {
             .iter()
             .map(|term| (&**term, meant_by(cluster, term)))
             .collect();
+        // Without this exception the first pod of a group with affinity to itself could never be
+        // scheduled (`interpodaffinity/filtering.go`).
         let first_of_its_kind = together.iter().all(|(_, counts)| counts.is_empty())
             && pod
                 .together
