@@ -225,6 +225,8 @@ fn plan_for_ports(
         fill(slice, &mut missing);
     }
     while !missing.is_empty() {
+        // A slice that does not change otherwise is rewritten only for a remainder that fits into
+        // it whole: each update is sent to every kube-proxy.
         let fitting = (missing.len() < MAX_ENDPOINTS_PER_SLICE)
             .then(|| closest_fit(&same, missing.len()))
             .flatten();

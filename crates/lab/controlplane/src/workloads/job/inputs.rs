@@ -199,6 +199,8 @@ impl<'a> JobInputs<'a> {
     fn judge(&self, failed: i32) -> Option<JobVerdict> {
         let passed = |type_: &str| status::find_true(&self.status, type_);
         if let Some(condition) = passed("SuccessCriteriaMet") {
+            // A verdict that was written is final: pods that end while the Job is being finished
+            // must not turn success into failure.
             return Some(JobVerdict::passed(condition, true));
         }
         if let Some(condition) = passed("FailureTarget") {
