@@ -28,7 +28,7 @@ use pool::Pool;
 // client-go has no limit. A patch can hardly be larger than the object, which has one of 1.5 MiB;
 // this leaves room for one written as many small operations.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// Number of cached clients; further configurations get a client each call.
+/// Number of cached clients; at this number all of them are dropped for the next one.
 // `apiserver/pkg/util/webhook/client.go` keeps 200. A suite that registers webhooks with a fresh
 // `caBundle` for each test passes any number, so all are dropped at the limit rather than tracked
 // by use.

@@ -172,8 +172,9 @@ pub(crate) async fn page(
     if options.continue_token.is_empty() {
         let version = parse_version(&options.resource_version)?;
         wait_for_version(context, &options.resource_version).await?;
-        // Without `resourceVersionMatch` a limit turns "not older than" into "exactly", as in
-        // `watch_cache.go`: pages can be consistent only at one version.
+        // Without `resourceVersionMatch` a limit turns "not older than" into "exactly", the
+        // legacy exact match in `apiserver/pkg/storage/cacher/delegator/interface.go`: pages can
+        // be consistent only at one version.
         let limited_legacy = options.limit > 0 && options.version_match.is_none() && version > 0;
         if options.version_match == Some(VersionMatch::Exact) || limited_legacy {
             at = Some(version);

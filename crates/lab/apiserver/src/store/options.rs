@@ -40,7 +40,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             // About the upper bound of a watch cache in kube-apiserver (`defaultUpperBoundCapacity`
-            // in `storage/cacher/watch_cache.go`, 100 * 1024), which has one per resource; here it
+            // in `apiserver/pkg/storage/cacher`, 100 * 1024), which has one per resource; here it
             // is one log for all.
             max_events: 100_000,
             max_history_bytes: 256 << 20,

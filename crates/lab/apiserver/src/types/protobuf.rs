@@ -107,6 +107,8 @@ impl<'a> Envelope<'a> {
             if kind.kind.is_empty() {
                 kind.kind.clone_from(&default.kind);
             }
+            // As `gvkWithDefaults` of upstream's JSON decoder. Its protobuf decoder
+            // (`copyKindDefaults`) also replaces a group that was sent without a version.
             if kind.version.is_empty() && kind.group.is_empty() {
                 kind.group.clone_from(&default.group);
             }
@@ -206,6 +208,7 @@ fn field_into(
             let Value::Array(items) = slot else {
                 return Ok(());
             };
+            // proto2 does not pack lists by default, but decoders have to accept both forms.
             match (packable(*item), wire) {
                 (true, Wire::Bytes(packed)) => {
                     let mut reader = Reader::new(packed);

@@ -107,8 +107,9 @@ fn normalize_sources(claim: &mut Value, old: &Value) {
         (source.text("apiGroup"), source.text("kind")),
         ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
     );
-    // Dropped silently, as since 1.24: clients of before sent arbitrary kinds, which no provisioner
-    // ever read.
+    // Dropped silently, as `EnforceDataSourceBackwardsCompatibility` in
+    // `pkg/api/persistentvolumeclaim/util.go`: a client that does not set `dataSourceRef` expects
+    // an empty volume for any other kind.
     if !in_use && !claim.has("spec.dataSourceRef") && !legacy {
         remove(claim, "spec.dataSource");
     }
