@@ -218,7 +218,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let source: Source = image.parse()?;
     let host = source.host();
     let mut settings = Settings::for_service(Roots::of_system(), arguments.addresses.policy());
-    // The pod has a limit of 64 MiB; the default cache of the client alone could take it.
+    // The pod requests 60 MB, as CDI's importers do; the default cache of the client may take more.
     settings.cache_bytes = crate::images::registry::SMALL_CACHE;
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();

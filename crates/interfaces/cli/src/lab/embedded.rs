@@ -186,6 +186,8 @@ impl Embedded {
 
     /// Deletes the data of a cluster that was just created, after a failed start.
     pub(crate) async fn discard(self) {
+        // Closed before it is deleted, so that the writer does not create files in the folder
+        // again.
         self.started.store.close().await;
         if let Some(folder) = &self.place.data {
             data::discard(folder);

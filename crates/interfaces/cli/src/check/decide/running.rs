@@ -90,11 +90,13 @@ fn deployment(
     let status = there.status.clone().unwrap_or_default();
     let available = status.available_replicas.unwrap_or_default();
     let updated = status.updated_replicas.unwrap_or_default();
+    // Zero replicas are no success: the Deployment reports itself available, and nothing runs.
     if available >= wanted && updated >= wanted && wanted > 0 {
         return check.finding(State::Ok, format!("{available} of {wanted}"));
     }
     let message =
         format!("{available} of {wanted} replicas are available, {updated} are up to date");
+    // With one available replica the operator works; it only has no standby.
     let state = match available {
         0 => State::Failed,
         _ => State::Warning,

@@ -71,6 +71,7 @@ pub(super) async fn to_install(
 
 /// Plural of a built-in kind in the manifests.
 fn plural(kind: &str) -> String {
+    // Not from discovery: before an installation the cluster does not serve Medley's own kinds.
     let lower = kind.to_lowercase();
     match lower.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
@@ -166,6 +167,8 @@ async fn account(
     let mut expected: BTreeSet<String> = roles.iter().map(ResourceExt::name_any).collect();
     expected.extend([
         name.to_owned(),
+        // Optional roles are never surplus: whether they are granted is a choice of the user, which
+        // the arguments of the Deployment do not show.
         RELEASE_OWNER.to_owned(),
         RELEASE_PAYLOADS.to_owned(),
         NAMED_SECRETS.to_owned(),
@@ -208,6 +211,7 @@ async fn missing(
         let words = format!("{}{place}", described(&what));
         ask(what).await.map(|allowed| (!allowed).then_some(words))
     });
+    // In order, so that two runs report the same text.
     let answers = stream::iter(answers).buffered(CONCURRENT_REVIEWS);
     let found: Vec<Option<String>> = answers.try_collect().await?;
     Ok(found.into_iter().flatten().collect())
