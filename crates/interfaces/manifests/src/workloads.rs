@@ -181,6 +181,8 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
                     "topologySpreadConstraints": [{
                         "maxSkew": 1,
                         "topologyKey": "kubernetes.io/hostname",
+                        // A preference, since on a cluster with one node both replicas have to run
+                        // there.
                         "whenUnsatisfiable": "ScheduleAnyway",
                         "labelSelector": { "matchLabels": labels(name) },
                     }],
