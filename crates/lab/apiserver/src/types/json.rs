@@ -116,6 +116,8 @@ impl Decoder {
     }
 
     fn save(&mut self, error: String) {
+        // Go's decoder keeps the first type error and decodes on. An error of a type's own decoder,
+        // such as a malformed time, ends it and is reported instead.
         self.saved.get_or_insert(error);
     }
 
@@ -149,6 +151,8 @@ impl Decoder {
                 Value::Object(entries) => {
                     self.fields(self.table.get(id).name, &structure.fields, entries)
                 }
+                // A null leaves a Go struct at its zero value, whose fields without `omitempty` are
+                // then written.
                 Value::Null => Ok(self.zero(id)),
                 other => Ok(self.wrong(id, &other)),
             },
