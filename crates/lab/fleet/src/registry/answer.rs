@@ -280,6 +280,7 @@ fn content(
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
         answer
     } else {
+        // Blobs only. A manifest is read whole, because its digest covers all of it.
         let range = headers.get(RANGE).filter(|_| in_parts);
         // With a mismatching `If-Range` the whole content is sent.
         let range = range.filter(|_| !headers.contains_key(IF_RANGE) || same(IF_RANGE));
