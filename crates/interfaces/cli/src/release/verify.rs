@@ -172,6 +172,7 @@ async fn poll(
         Some(daemons) => {
             let mut found: Vec<Pod> = read::list(&scoped(client, Some(namespace))).await?;
             let uid = daemons.uid();
+            // By owner and not by labels, which pods of another DaemonSet may share.
             found.retain(|pod| {
                 let mut owners = pod.owner_references().iter();
                 owners.any(|owner| Some(&owner.uid) == uid.as_ref())
