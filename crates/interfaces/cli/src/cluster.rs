@@ -47,6 +47,7 @@ impl ClusterArguments {
         };
         match (&self.kubeconfig, &self.context) {
             (Some(path), _) => config_at(path, &options).await,
+            // Not `infer`, which takes no context and falls back to the service account of the pod.
             (None, Some(_)) => Config::from_kubeconfig(&options)
                 .await
                 .context("reading the kubeconfig"),

@@ -41,6 +41,7 @@ pub(crate) fn complete(
         .iter()
         .filter_map(|word| word.to_str())
         .any(|word| word == "--config" || word.starts_with("--config="));
+    // Most command lines name no file, and then the second parse below is not needed.
     if !named && std::env::var_os(VARIABLE).is_none() {
         return Ok(None);
     }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // `medley images | head` ends the pipe early; like other Unix tools this is success.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("writing to standard output"))
         }

@@ -158,6 +158,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         "failed"
     };
     event["event"] = json!(name);
+    // Before the termination log, which exists in pods only: the line reports the result in any
+    // case.
     line(&event);
     let path = &arguments.termination_log;
     if let Err(error) = std::fs::write(path, termination_message.write()) {
@@ -216,6 +218,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let source: Source = image.parse()?;
     let host = source.host();
     let mut settings = Settings::for_service(Roots::of_system(), arguments.addresses.policy());
+    // The pod requests 60 MB, as CDI's importers do; the default cache of the client may take more.
     settings.cache_bytes = crate::images::registry::SMALL_CACHE;
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();
@@ -256,6 +259,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     // The volume belongs to this import: it may hold the data of an interrupted attempt.
     request.overwrite = true;
     request.unfinished = Unfinished::Keep;
+    // Without a requested architecture there is nothing that the disk could contradict.
     request.sniff = arguments.check_architecture == Sniffing::Refuse && asked.is_some();
     Ok(request)
 }
@@ -290,6 +294,7 @@ fn credentials(keyring: &mut Keyring, host: &str) -> anyhow::Result<()> {
         variable(environment::SECRET_KEY),
     );
     if let (Some(name), Some(password)) = (name, password) {
+        // For this host only: a redirect to another one must not receive the password.
         keyring.add(host, Credential::password(name, password));
     }
     if let Some(text) = variable(environment::DOCKER_CONFIG) {
@@ -306,6 +311,7 @@ fn certificates(folder: &Path) -> anyhow::Result<Option<Tls>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let end = path.extension().and_then(|it| it.to_str());
+        // CDI mounts a ConfigMap here, whose other keys and `..data` links are no certificates.
         if matches!(end, Some("crt" | "pem")) {
             let pem = std::fs::read(&path)?;
             tls.add_authorities(&pem)

@@ -56,6 +56,8 @@ pub use crate::reference::references;
 /// Runs one command line, with the program name first.
 pub fn run(line: &[OsString]) -> ExitCode {
     #[cfg(feature = "lab")]
+    // Before clap: the flags behind the shim's word are those of kube-apiserver and etcd, which
+    // clap would reject.
     if let Some(outcome) = lab::envtest::shim(line) {
         return exit::outcome(outcome);
     }
@@ -66,6 +68,8 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let gathering = gather::by_name(line);
     let line = gathering.as_deref().unwrap_or(line);
     let name = args::program_name(line.first());
+    // Before parsing, so that a required flag may come from the file, and its errors read as those
+    // of flags.
     let completed = match config_file::complete(line, &command(name)) {
         Ok(completed) => completed,
         Err(error) => return exit::outcome(Err(error)),

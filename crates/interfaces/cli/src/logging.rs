@@ -49,6 +49,8 @@ pub(crate) fn start(
         (Some(level), _) => parse(level)
             .map_err(anyhow::Error::msg)
             .context("--log-level")?,
+        // `new` and not `try_new`: RUST_LOG may be set for other programs, and a directive that is
+        // wrong here must not stop this one.
         (None, Ok(filter)) if !filter.is_empty() => EnvFilter::new(filter),
         _ => EnvFilter::new(by_count(verbose)),
     };

@@ -35,6 +35,7 @@ use self::send::Sender;
 use self::status::ErrorStatus;
 
 /// Timeout of the last requests when the process ends.
+// A collector that is gone must not keep the process past the grace period of its pod.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The export, or why there is none; unset without a collector.
@@ -99,6 +100,7 @@ impl Sending {
 /// server become part of its trace.
 pub(crate) fn propagate<B>(mut request: Request<B>) -> Request<B> {
     let mut context = Span::current().context();
+    // Spans that are not exported have no context; the request then belongs to the one around them.
     if !context.span().span_context().is_valid() {
         context = Context::current();
     }

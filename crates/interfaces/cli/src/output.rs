@@ -120,6 +120,7 @@ pub(crate) fn table<R: Into<Vec<String>>>(
     let mut widths = vec![0; headers.len()];
     for row in &all {
         for (width, cell) in widths.iter_mut().zip(row) {
+            // Characters and not bytes, so that names with umlauts do not shift the columns.
             *width = cell.chars().count().max(*width);
         }
     }
@@ -210,11 +211,13 @@ impl ConfirmArguments {
             return Ok(());
         }
         let input = std::io::stdin();
+        // Reading from a pipe would take its first line for the answer.
         if !input.is_terminal() {
             bail!(
                 "cannot ask for confirmation: standard input is not a terminal; use --yes to skip the prompt"
             );
         }
+        // The question goes to standard error: standard output may be redirected to a file.
         let mut error = std::io::stderr();
         write!(error, "{question} [y/N] ")
             .and_then(|()| error.flush())

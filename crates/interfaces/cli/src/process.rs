@@ -11,6 +11,7 @@ const MAX_WORKERS: usize = 8;
 pub(crate) fn build_runtime() -> anyhow::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     Builder::new_multi_thread()
+        // Two at least: with one worker a blocking call would stop the health endpoint as well.
         .worker_threads(cores.clamp(2, MAX_WORKERS))
         .enable_all()
         .build()

@@ -114,14 +114,20 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         timing: Timing::default(),
     });
     process::build_runtime()?.block_on(async {
+        // First: SIGTERM may arrive while the operator still connects, and has to end it with exit
+        // code 0 there, too.
         let stop = process::stop_signal()?;
         tokio::pin!(stop);
         let traces = arguments.service.traces.start()?;
         let config = arguments.service.cluster.config().await?;
         let client = cluster::client(config.clone())?;
         let address = arguments.health_address;
+        // Before the caches fill, which can take longer in a large cluster than the liveness probe
+        // allows: without a socket kubelet would restart the pod each time.
         let listener = listen_for_probes(address).await?;
         let fence = match election {
+            // Closed until the lease is acquired: controllers start before that, and every write
+            // they attempt has to fail.
             Some(_) => WriteFence::follower(),
             None => WriteFence::unelected(),
         };
@@ -161,6 +167,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             started = controllers::start(&manager, &options) => started?,
             () = &mut stop => return Ok(()),
         }
+        // Ready from here on, also as a follower: a rolling update of two replicas would otherwise
+        // wait for a leader that cannot go away.
         health.enter(Phase::StandingBy);
         let leading = match election {
             None => None,
@@ -173,6 +181,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             },
         };
         health.enter(Phase::Working);
+        // Only the leader reports, through the fenced client.
         let own = arguments.own.follow(manager.client(), &options.namespace);
         let ended = work(&manager, leading, own, stop).await;
         if let Some(traces) = traces {
@@ -215,9 +224,13 @@ async fn work(
     }
     tokio::select! {
         lost = lost(&mut leading) => return Err(lost.into()),
+        // Controllers finish their reconcile while the lease is still renewed. Released first, the
+        // next leader could act on the same objects at the same time.
         () = manager.stop() => {}
     }
     if let Some(leading) = leading
+        // Only after all controllers have stopped. Without a release the next leader waits the 15
+        // seconds of the lease.
         && let Err(error) = leading.release().await
     {
         warn!(%error, "cannot release the lease; the next leader has to wait for it to expire");
@@ -236,6 +249,8 @@ async fn lost(leading: &mut Option<Leadership>) -> Error {
 /// A unique identity, in client-go's form.
 fn identity() -> String {
     let host = host::hostname().unwrap_or_else(|| "medley".to_owned());
+    // The host name alone would repeat after a restart of the container, and the new process would
+    // take the old one's lease for its own.
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 

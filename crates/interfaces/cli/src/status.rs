@@ -101,6 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     };
     exit::print(&text)?;
+    // After the output, so that the log of a pipeline shows what the gate has failed for.
     let open = jobs.iter().filter(|it| !it.state.is_settled());
     let open: Vec<String> = open
         .filter_map(|it| Some((it.name.to_possible_value()?, it.state)))
@@ -131,6 +132,7 @@ async fn read_job(client: &Client, name: Name) -> Job {
         Name::Release => release::read_state(client).await,
         Name::Placement => placement::read_state(client).await,
     };
+    // One job that cannot be read must not hide the others.
     result.unwrap_or_else(|error| Job {
         state: State::Unknown,
         message: format!("{error:#}"),

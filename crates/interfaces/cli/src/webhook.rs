@@ -115,6 +115,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let stop = process::stop_signal()?;
         let traces = arguments.service.traces.start()?;
         let health = Health::default();
+        // Not ready before the registration is written: the Service would otherwise send reviews to
+        // a replica whose CA the API server does not trust yet.
         if arguments.register.is_some() {
             health.expect_registration();
         }
@@ -145,6 +147,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let trust = authority.as_ref().or_else(|| running.trust()).cloned();
         if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
             let checks = checks(&jobs(arguments.controllers.as_ref()), &registries);
+            // After the server listens: from the moment of registration the API server calls it,
+            // with failure policy Fail for approvals.
             ::webhook::register_webhooks(&client, &trust, reach, &checks, &mut running).await?;
         }
         exit::print("ready\n")?;
@@ -178,6 +182,8 @@ fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
             Some(Trust::fixed(authority))
         }
         (None, None) => None,
+        // Without a CA bundle the API server would use the roots of its host, and every governed
+        // write would fail with a TLS error that names no flag.
         (None, Some(_)) => bail!(
             "--register needs a CA for the API server to trust; name the CA of --tls-cert with --tls-ca PATH"
         ),

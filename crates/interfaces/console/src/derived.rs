@@ -65,12 +65,16 @@ impl DerivedCache {
     /// The value for these inputs. Concurrent callers wait for one computation.
     pub(crate) async fn get<W: Derived>(&self, from: W::From) -> Result<W, Unavailable> {
         let last = self.last::<W>();
+        // Held during the computation, so that several tabs wait for one result instead of
+        // computing it each.
         let mut last = last.lock().await;
         if let Some((known, derived)) = &*last
             && known.is_same(&from)
         {
             return Ok(derived.clone());
         }
+        // Taken, not cloned, so that the computation can reuse parts of it. If it panics, the next
+        // request starts without a previous value.
         let before = last.take();
         let compute = move || {
             let derived = W::compute(&from, before);

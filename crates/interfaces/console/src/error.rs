@@ -64,6 +64,7 @@ impl Problem {
     /// Maps an error of the API server.
     pub(crate) fn api(operation: &str, error: kube::Error) -> Self {
         match error {
+            // The token has expired or was revoked while the session was open.
             kube::Error::Api(status) if status.code == 401 => Self::SignedOut {
                 next: "/".to_owned(),
             },

@@ -47,6 +47,8 @@ pub(crate) async fn guard(
     };
     let headers = response.headers_mut();
     for (name, value) in FIXED {
+        // Inserted, not added: a handler must not weaken them, and errors of the guard itself have
+        // them too.
         headers.insert(name, HeaderValue::from_static(value));
     }
     if options.secure {
@@ -72,6 +74,8 @@ fn check(method: &Method, headers: &HeaderMap, options: &crate::Options) -> Resu
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
     }
+    // Browsers send `Origin` with every POST. A request without one is a program's, which can use
+    // the API server itself; `Referer` is no substitute, since pages can suppress it.
     if field(ORIGIN).is_some_and(|origin| is_own_origin(origin, host)) {
         return Ok(());
     }

@@ -39,6 +39,7 @@ impl Links {
 
     /// Uses a code, which is invalid afterwards.
     pub(crate) fn redeem(&self, code: &str) -> Option<Client> {
+        // Removed before its age is checked: of two requests with one code only one can win.
         let link = self.open.lock().remove(&secret::fingerprint(code));
         link.filter(|(made, _)| made.elapsed() < LIFETIME)
             .map(|(_, client)| client)

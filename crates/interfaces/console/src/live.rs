@@ -58,6 +58,7 @@ pub(crate) async fn live(
             changed.then(|| (Ok(event), (changes, Instant::now() + MIN_EVENT_INTERVAL)))
         }
     });
+    // Proxies close streams that are silent, often after 30 or 60 seconds.
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
 
@@ -73,6 +74,7 @@ async fn next(changes: &mut Receiver<String>, kinds: &[&str], not_before: Instan
         }
     }
     tokio::time::sleep_until(not_before.max(Instant::now() + BATCH_WINDOW)).await;
+    // Everything that came in the window is covered by this one event.
     while changes.try_recv().is_ok() {}
     true
 }

@@ -74,6 +74,8 @@ impl PermissionCache {
             ..SelfSubjectAccessReview::default()
         };
         let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+        // Without a lock: concurrent requests may ask twice, which is cheaper than making all pages
+        // wait for one review.
         let answer = reviews.create(&PostParams::default(), &review).await?;
         let may = answer.status.is_some_and(|status| status.allowed);
         let mut known = self.known.lock();

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Failures allowed within a window.
+// Tokens cannot be guessed at any rate; the limit keeps the console from being used to flood the
+// API server with reviews.
 const MAX_FAILURES: u32 = 10;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Limit of remembered addresses; beyond it, no one can sign in until some expire.
+/// Limit of remembered addresses; beyond it, an address without a recorded failure cannot sign in
+/// until some expire.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// Failures of the last minute.

@@ -40,6 +40,8 @@ pub(crate) fn router(console: Console, port: u16) -> Router {
         .fallback(async || Problem::missing("There is no such page."))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(console.clone(), guard::guard))
+        // Layers run from the last to the first: the port is known before the guard, and the guard
+        // runs before any handler reads a body.
         .layer(axum::Extension(Port(port)))
         .with_state(console)
 }

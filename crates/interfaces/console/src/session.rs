@@ -17,10 +17,14 @@ use crate::secret::{self, Fingerprint};
 use crate::viewer::Viewer;
 
 /// An unused session ends after this time.
+// Counted from the last request. A page that reloads after changes keeps its session; an open event
+// stream alone does not.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
 /// Every session ends after this time.
 const MAX_LIFETIME: Duration = Duration::from_hours(8);
 /// Limit of sessions; beyond it the least recently used one ends.
+// A session holds watches and caches of its own, so their number bounds the memory of the operator
+// that serves the console.
 const MAX_SESSIONS: usize = 200;
 /// The user name of unauthenticated requests.
 const ANONYMOUS: &str = "system:anonymous";
@@ -93,6 +97,8 @@ impl Sessions {
                 session.ended.send_replace(true);
             }
         }
+        // Only the digest is a key. A lookup by the value itself would compare secrets in variable
+        // time.
         all.insert(secret::fingerprint(&name), session);
         name
     }

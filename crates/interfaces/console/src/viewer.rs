@@ -224,6 +224,8 @@ impl Viewer {
         api: impl FnOnce() -> Api<K>,
     ) -> Objects<K> {
         let place = (TypeId::of::<K>(), namespace.map(str::to_owned));
+        // Asked for every page, although the cache has the objects: a watch that is open continues
+        // after a permission is revoked, until the API server ends it.
         let [list, watch] = ["list", "watch"].map(|verb| Permission::to::<K>(verb, namespace));
         let may = tokio::try_join!(
             self.permissions.may(&self.client, &list),
@@ -234,6 +236,7 @@ impl Viewer {
             Ok(_) => {
                 // Objects read with permissions that are gone must not be shown again.
                 self.caches.lock().remove(&place);
+                // Indexes are made of the nodes in the cache, and hold them on their own.
                 self.node_views.lock().clear();
                 let resource = list.resource;
                 return Err(Unavailable::Forbidden { resource });
@@ -263,6 +266,8 @@ impl Viewer {
     }
 
     fn cache<K: Shown>(&self, place: Place, api: impl FnOnce() -> Api<K>) -> Cache<K> {
+        // Held until the new cache is stored: two tabs that open the same page would otherwise
+        // start two watches.
         let mut caches = self.caches.lock();
         let known = caches
             .get(&place)
@@ -285,6 +290,7 @@ impl Viewer {
     /// Waits until the cache contains a write, given the object that the server returned.
     pub(crate) async fn saw<K: Shown>(&self, written: &K) {
         let namespace = written.meta().namespace.clone();
+        // A page may read all namespaces or one, so both caches may exist.
         for place in [None, namespace] {
             let cache = {
                 let caches = self.caches.lock();

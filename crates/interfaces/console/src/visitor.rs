@@ -163,9 +163,13 @@ impl FromRequest<Console> for Fields {
 
     async fn from_request(request: Request, console: &Console) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
+        // The session before the body: a form without a session is redirected to the sign-in page
+        // and not read.
         let visitor = Visitor::from_request_parts(&mut parts, console).await?;
         let fields = Self::unchecked(Request::from_parts(parts, body)).await?;
         let token = fields.get(CSRF).unwrap_or_default();
+        // A second line behind the check of `Origin`, which another application passes that a proxy
+        // serves from the same origin.
         if secret::same(token, &visitor.session.csrf) {
             return Ok(fields);
         }

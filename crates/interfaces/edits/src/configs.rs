@@ -93,6 +93,8 @@ impl Configs {
     /// that, and this one results in nothing but a plan for review.
     pub async fn renew(&self, config: &VirtPlatformConfig) -> Result<VirtPlatformConfig, Error> {
         let action = |action: Action| json!({ "spec": { "action": action } });
+        // Two writes, because the operator discards a plan only when the spec changes, and one that
+        // sets DryRun on DryRun changes nothing.
         let ignored = self
             .change_ignoring_plan(config, action(Action::Ignore))
             .await?;
@@ -110,11 +112,16 @@ impl Configs {
         let writer = Writer::new(self.api.clone(), self.manager);
         let mut version = config.resource_version();
         for _ in 0..ATTEMPTS {
+            // A merge patch alone has no conflicts; the version makes it fail where the object has
+            // changed since.
             patch["metadata"]["resourceVersion"] = json!(version);
             match writer.merge(&Key::new("", &name), &patch).await {
                 Ok(changed) => return Ok(changed),
                 Err(error) if error.code() == Some(409) => {
                     let now = self.get(&name).await?;
+                    // The operator writes the status of a configuration often. Only a change of
+                    // what the user has seen ends the attempt; others get a new version and the
+                    // same patch.
                     if !unchanged(&now) {
                         break;
                     }

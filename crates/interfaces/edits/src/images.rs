@@ -45,6 +45,8 @@ impl Policies {
                 let patch = json!({ "spec": { "images": images } });
                 writer.merge_into(&found.metadata, patch).await
             } else {
+                // Only on the way to a create: the API server answers 404 for a missing CRD and for
+                // a missing object alike.
                 self.installed().await?;
                 let spec = GoldenImagePolicySpec {
                     images,
@@ -104,6 +106,8 @@ pub async fn refresh(
     let crons = Api::<DataImportCron>::namespaced(client.clone(), namespace);
     let crons = Writer::new(crons, manager).dry_run(dry_run);
     let (cron, patch) = asked.poll;
+    // Two objects, so two writes that cannot be atomic; the poll first, because it alone is already
+    // what the user asked for.
     crons.merge(&Key::new(namespace, &cron), &patch).await?;
     let mut import = None;
     if let Some((name, patch)) = asked.retry {

@@ -11,4 +11,6 @@ pub use configs::{Configs, registry};
 pub use images::{Policies, Refreshed, refresh};
 
 /// Attempts to write a change that conflicts with other writers.
+// Enough for controllers that write a status every second or so; beyond that another writer is in a
+// loop, and the user should know.
 const ATTEMPTS: usize = 10;

@@ -93,11 +93,15 @@ impl Default for Options {
         Self {
             namespace: NAMESPACE.to_owned(),
             image: IMAGE.to_owned(),
+            // One leads and one has warm caches; a third would add load on the API server without
+            // shortening a failover.
             replicas: 2,
             jobs: Job::STANDARD.iter().copied().collect(),
             profiles: BTreeSet::new(),
             release_owner: false,
             release_payloads: false,
+            // Applies only where placement runs, which is not a default job: `get` on all Secrets
+            // is granted by enabling it.
             pull_secrets: PullSecrets::Pods,
             console: false,
             console_hosts: Vec::new(),

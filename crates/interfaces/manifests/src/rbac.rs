@@ -139,6 +139,8 @@ fn operator(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let file = "optional/placement.yaml".to_owned();
     let role = pull_secret_role(ACCOUNT);
     entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);
+    // By name, in each namespace: `get` for all Secrets of a namespace would be more than the
+    // policies ask for.
     for (namespace, names) in &fill.named_secrets {
         let names: Vec<String> = names.iter().cloned().collect();
         let rules = placement::roles::named_secret_rules(&names);
@@ -171,6 +173,7 @@ fn webhook(fill: &Fill) -> Result<Vec<Entry>, Error> {
         (&[Job::Placement], "optional/placement-webhook.yaml"),
     ];
     for (jobs, file) in checked {
+        // The image layers share one role, so that the first job stands for all.
         let role = jobs.first().and_then(|job| webhook_role(*job));
         if let Some(role) = role {
             let file = file.to_owned();
@@ -248,6 +251,8 @@ pub(crate) fn cluster_operator(fill: &Fill) -> Result<Vec<Value>, Error> {
         },
         "spec": {},
         "status": {
+            // `oc adm release new` replaces both placeholders. The cluster-version operator then
+            // waits until the operator reports exactly these versions.
             "versions": [
                 { "name": api::openshift::OPERATOR, "version": "0.0.1-snapshot" },
                 { "name": api::openshift::OPERATOR_IMAGE, "version": placeholder },

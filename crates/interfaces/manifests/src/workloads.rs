@@ -83,6 +83,8 @@ fn operator(fill: &Fill) -> Value {
     ));
     arguments.extend((fill.argument)(
         When::Console,
+        // kubelet expands the variable, so that one set of arguments fits every namespace, OLM's
+        // included.
         format!("--console-host={CONSOLE}.$(POD_NAMESPACE).svc"),
     ));
     arguments.extend((fill.argument)(
@@ -149,6 +151,8 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
     // 5,000 nodes and 10,000 VMs take 425 MiB.
     container["resources"] = json!({
         "requests": { "cpu": "10m", "memory": "32Mi" },
+        // No CPU limit: throttling a leader delays the renewal of its lease, and the process would
+        // exit for it.
         "limits": { "memory": "1Gi" },
     });
     container["securityContext"] = json!({
@@ -177,6 +181,8 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
                     "topologySpreadConstraints": [{
                         "maxSkew": 1,
                         "topologyKey": "kubernetes.io/hostname",
+                        // A preference, since on a cluster with one node both replicas have to run
+                        // there.
                         "whenUnsatisfiable": "ScheduleAnyway",
                         "labelSelector": { "matchLabels": labels(name) },
                     }],
@@ -193,6 +199,7 @@ fn budget(fill: &Fill, name: &str) -> Value {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata(fill, name),
+        // Not `minAvailable`: with one replica that would block every drain.
         "spec": { "maxUnavailable": 1, "selector": { "matchLabels": labels(name) } },
     })
 }

@@ -96,6 +96,8 @@ impl Connections {
         let mut open = self.table.open.lock();
         let same = open.connections.values().filter(|it| it.source == source);
         if same.count() >= self.limits.per_address {
+            // By address first. The other order would let a client at its limit displace
+            // connections of others.
             let victim = open.longest_idle(|it| it.source == source)?;
             open.evict(victim);
         } else if open.connections.len() >= self.limits.clients
@@ -128,12 +130,15 @@ impl Open {
     fn longest_idle(&self, of: impl Fn(&Connection) -> bool) -> Option<u64> {
         let idle = self.connections.iter().filter(|(_, it)| of(it));
         let idle = idle.filter_map(|(id, it)| Some((it.idle_since()?, *id)));
+        // `false` sorts before `true`: connections without a request first, then by time.
         idle.min().map(|(_, id)| id)
     }
 
     fn evict(&mut self, id: u64) {
         if let Some(connection) = self.connections.remove(&id) {
             connection.state.lock().is_evicted = true;
+            // `notify_one` keeps a permit if the task does not wait yet, so that an eviction during
+            // the handshake is not lost.
             connection.evicted.notify_one();
         }
     }
@@ -209,6 +214,7 @@ impl Drop for InFlight {
             state.idle_since = Instant::now();
             let is_evicted = state.is_evicted;
             drop(state);
+            // An evicted connection has already made room, and is no longer in the table.
             if !is_evicted {
                 self.0.table.freed.notify_one();
             }

@@ -45,6 +45,9 @@ use connections::{Connections, Registration, Tracked};
 use stream::{Stream, Watched};
 
 /// Timeout of the TLS handshake, of the first request, and of the headers of a request.
+// Shorter than the 32 s that kube-apiserver allows for headers
+// (`apiserver/pkg/server/secure_serving.go`): these servers have fewer connections to spend on
+// clients that send nothing.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keep-alive timeout between requests, as in kube-apiserver. Clients reuse connections, and lose a
@@ -155,10 +158,13 @@ async fn accept(
             Some(_) = clients.join_next() => continue,
             () = connections.freed(), if !has_capacity => continue,
         };
+        // Dropped without a response: at this point no byte has been read, and answering would cost
+        // a TLS handshake.
         let Some(registration) = connections.admit(peer.ip()) else {
             debug!(%peer, limit = limits.per_address, "closed a connection: its address has too many requests in flight");
             continue;
         };
+        // For each connection, so that a renewed certificate is used without a restart.
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
         let (stopped, streams) = (stopped.clone(), limits.streams);
         let answer = answer();
@@ -168,6 +174,8 @@ async fn accept(
         });
         clients.spawn(client(stream, registration, tls, streams, answer, stopped));
     }
+    // Closed before the drain, so that a load balancer sees the port refuse connections and a
+    // successor can bind it.
     drop(listener);
     stopping.send_replace(true);
     let _ = tokio::time::timeout(limits.drain, async {
@@ -216,6 +224,7 @@ async fn client(
     };
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(CLIENT_TIMEOUT, tls.accept(stream)) => shaken,
+        // A connection in its handshake is idle, and has to make room like any other.
         () = registration.connection().evicted() => return,
     };
     let stream = match shaken {
@@ -275,6 +284,8 @@ async fn converse(
     let service = {
         let connection = Arc::clone(connection);
         service_fn(move |request: Request<Incoming>| {
+            // Before the handler runs: between the head of a request and its response the
+            // connection must not count as idle.
             let under_way = connection.begin(request.version() == Version::HTTP_2);
             let answered = answer(request);
             async move {

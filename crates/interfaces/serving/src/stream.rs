@@ -62,6 +62,8 @@ impl AsyncRead for Watched {
             this.head = Some(Box::pin(tokio::time::sleep(this.head_timeout)));
         }
         if let Some(timeout) = &mut this.head
+            // Bytes that have arrived are delivered even after the timeout: the head may be
+            // complete with them.
             && polled.is_pending()
             && timeout.as_mut().poll(cx).is_ready()
         {

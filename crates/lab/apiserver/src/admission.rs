@@ -53,6 +53,8 @@ pub(crate) async fn admit(
     if hooks.mutating.is_empty() {
         return Ok(());
     }
+    // Copied before the first webhook: many of them decode into an older Go type and send back
+    // managed fields that they cannot represent.
     let owners = meta::managed_fields(object).to_vec();
     let mut rounds = Rounds::default();
     // Boxed, as below: the webhook future must not enlarge every write.
@@ -105,7 +107,9 @@ pub(crate) async fn validate(
     .await
 }
 
-/// Restores the owner references if a webhook made them invalid.
+/// Restores the managed fields, which record the owners of fields, if a webhook made them invalid
+/// (`apiserver/pkg/endpoints/handlers/fieldmanager/admission.go`). The request is not rejected for
+/// it: the client that sent it cannot repair the webhook.
 fn keep_valid_owners(attributes: &Attributes<'_>, object: &mut Value, before: Vec<Value>) {
     let path = Path::new("metadata").child("managedFields");
     if meta::managed_fields(object) == before {

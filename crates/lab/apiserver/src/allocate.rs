@@ -24,6 +24,8 @@ use crate::resource::Resource;
 use crate::store::Store;
 
 /// First address of the service network, `10.0.0.0/24` as kube-apiserver's default.
+// `DefaultServiceIPCIDR` and `DefaultServiceNodePortRange` in
+// `pkg/kubeapiserver/options/options.go`.
 const NETWORK: [u8; 3] = [10, 0, 0];
 /// Node ports, as kube-apiserver's default.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
@@ -62,6 +64,8 @@ impl Allocations {
         let own = live.map(meta::uid);
         // A reservation is released only after its service is stored, so every value is in one of
         // the two.
+        // Held over the read of the store: two services created at once would otherwise both find
+        // the same address free.
         let mut promised = self.promised.lock();
         let mut others = Used::of(store, own)?;
         for (_, other) in promised.iter() {
@@ -71,6 +75,7 @@ impl Allocations {
         }
         Allocation::new(service, live, others, dry_run).run()?;
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        // A dry run shows an address without reserving it.
         if !dry_run {
             promised.push((ticket, service.clone()));
         }
@@ -126,6 +131,7 @@ impl Used {
     /// The first free address after that of the API itself.
     fn free_address(&self) -> Option<String> {
         let [a, b, c] = NETWORK;
+        // Address 1 is that of the Service `kubernetes`; 0 and 255 are network and broadcast.
         (2..=254)
             .map(|last| Ipv4Addr::new(a, b, c, last).to_string())
             .find(|ip| !self.addresses.contains(ip))
@@ -279,6 +285,8 @@ impl<'a> Allocation<'a> {
             .old
             .map(|old| node_ports(old).collect())
             .unwrap_or_default();
+        // The service's own ports were left out of `used`, so that it may keep them; they must
+        // still not be given to its new ports.
         self.used.ports.extend(&kept);
         // A new service has one node port per port number, independent of the protocol.
         let mut by_port: HashMap<i64, i64> = HashMap::new();

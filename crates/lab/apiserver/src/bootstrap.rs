@@ -21,6 +21,7 @@ pub(crate) const SERVICE_IP: &str = "10.0.0.1";
 
 /// Creates missing objects.
 pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Result<(), Status> {
+    // Namespaces first, because the Service `kubernetes` and its endpoints are in one of them.
     let namespaces = NAMESPACES.map(namespace);
     futures::future::try_join_all(namespaces.iter().map(|object| ensure(context, object))).await?;
     let rest = [
@@ -28,6 +29,8 @@ pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Resul
         kubernetes_endpoints(host, port),
         kubernetes_slice(host, port),
         priority_class(
+            // `SystemCriticalPriority` in `pkg/apis/scheduling/types.go`: twice the highest value
+            // that users may define, so that no user's pod preempts a system pod.
             "system-cluster-critical",
             2_000_000_000,
             "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
@@ -111,6 +114,8 @@ fn kubernetes_endpoints(host: &str, port: u16) -> Value {
         "metadata": {
             "name": "kubernetes",
             "namespace": "default",
+            // The slice below is written by the server too; mirrored, every client would see the
+            // endpoint twice.
             "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
         },
         "subsets": subsets,

@@ -187,6 +187,8 @@ pub(crate) fn resources(
             "verbs": ["create"],
         }));
     }
+    // Built-in documents are sorted by upstream's route installer; those of CRDs are in order of
+    // creation, which `kubectl api-resources` shows.
     if snapshot.group(group).is_some_and(|group| group.builtin) {
         list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     }
@@ -238,6 +240,8 @@ fn classic_resource(resource: &Resource) -> Value {
 fn storage_version_hash(resource: &Resource) -> String {
     use base64::Engine as _;
     let gvk = &resource.info.gvk;
+    // Of the served version. Upstream hashes the storage version; storage version migrators, the
+    // only readers, do not run here.
     let text = format!("{}/{}/{}", gvk.group, gvk.version, gvk.kind);
     let hash = sha2::Sha256::digest(text.as_bytes());
     base64::engine::general_purpose::STANDARD.encode(&hash[..8])
@@ -351,6 +355,8 @@ pub(crate) fn tagged(
     form: Form,
 ) -> Response<Body> {
     let tag = format!("\"{}\"", hash(&body));
+    // One exact tag, as client-go sends it; lists of tags are for caches in between, which do not
+    // exist here.
     let known = headers
         .get(IF_NONE_MATCH)
         .and_then(|value| value.to_str().ok())

@@ -156,6 +156,8 @@ async fn whole(
         Verb::Get => rest::get(context, resource, namespace, name).await,
         Verb::List => rest::list(context, resource, namespace).await,
         Verb::Watch => rest::watch(context, resource, namespace, name).await,
+        // For custom resources upstream's handler ignores a name in the path of a POST; built-in
+        // kinds have no such route.
         Verb::Create if name.is_empty() || resource.custom.is_some() => {
             rest::create(context, resource, namespace, content).await
         }
@@ -165,6 +167,8 @@ async fn whole(
         Verb::Update => rest::put(context, resource, namespace, name, Part::Main, content).await,
         Verb::Patch => rest::patch(context, resource, namespace, name, Part::Main, content).await,
         Verb::Delete => rest::delete(context, resource, namespace, name, content).await,
+        // Discovery is the one place that knows which kinds lack it, so that what is listed and
+        // what is served cannot differ.
         Verb::DeleteCollection if !discovery::verbs(resource).contains(&"deletecollection") => {
             Err(method_not_allowed(context, resource))
         }

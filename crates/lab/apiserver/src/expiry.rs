@@ -13,11 +13,13 @@ use crate::server::State;
 /// Lifetime of an event (kube-apiserver's default).
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 /// Interval between sweeps.
+// etcd expires keys by lease; here a sweep does it, so an event may live a minute longer.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Removes expired events as long as the server runs.
 pub(crate) fn follow(state: &Arc<State>) {
     let mut stopping = state.stopping.subscribe();
+    // Weak, so that this task does not keep the store open after the last server handle is dropped.
     let state = Arc::downgrade(state);
     tokio::spawn(async move {
         loop {
@@ -44,6 +46,7 @@ async fn sweep(state: &State, now: Timestamp) {
         return;
     };
     for entry in page.entries {
+        // A damaged event stays until it is deleted by hand: its age is unknown.
         let Ok(object) = resource.read(&entry) else {
             continue;
         };

@@ -91,6 +91,7 @@ pub(crate) fn version(context: &Context) -> Response<Body> {
         "minCompatibilityMajor": "1",
         "minCompatibilityMinor": "35",
         "gitVersion": GIT_VERSION,
+        // Empty rather than invented; clients parse major, minor and `gitVersion`.
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

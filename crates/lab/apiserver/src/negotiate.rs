@@ -98,6 +98,7 @@ pub(crate) fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
             ranges.push(((quality * 1000.0) as u32, range));
         }
     }
+    // The sort is stable, which is what keeps alternatives of equal quality in their order.
     ranges.sort_by_key(|(quality, _)| std::cmp::Reverse(*quality));
     ranges.into_iter().map(|(_, range)| range).collect()
 }
@@ -135,6 +136,8 @@ pub(crate) fn negotiate(
         let encoding = match range.media_type.as_str() {
             "*/*" | "application/*" | JSON => Encoding::Json,
             YAML => Encoding::Yaml,
+            // Protobuf is accepted for bodies only. Clients that prefer it name JSON as the second
+            // choice, and get that.
             _ => continue,
         };
         let known_group = matches!(range.parameter("g"), "" | "meta.k8s.io");

@@ -38,6 +38,8 @@ pub(crate) fn index(snapshot: &Snapshot, form: Form) -> Response<Body> {
 }
 
 fn ingredients(path: &str, version: &Version) -> Vec<u8> {
+    // The version stands for the built-in tables: kubectl caches documents by this hash, and must
+    // not keep those of an older release.
     let mut bytes = format!("{}\n{path}\n", env!("CARGO_PKG_VERSION")).into_bytes();
     for custom in version
         .resources

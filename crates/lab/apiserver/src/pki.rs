@@ -90,6 +90,8 @@ impl Authority {
         }
         let new = Self::generate()?;
         private::make_folder(folder).map_err(|source| PkiError::file(folder, source))?;
+        // The certificate last: it is what clients trust. After a crash in between one of the three
+        // is missing, and the next start creates all of them anew.
         let files: [(&Path, &[u8]); 3] = [
             (&token, &new.token_key),
             (&key, new.key.as_bytes()),

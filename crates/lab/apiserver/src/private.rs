@@ -45,6 +45,7 @@ pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
 /// Writes a file atomically: readers see all of it or the previous content. A link of that name is
 /// replaced, not followed.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    // In the same folder, because a rename is atomic only within one file system.
     let mut file = beside(path)?;
     file.write_all(content)?;
     file.persist(path).map_err(|error| error.error)?;

@@ -142,6 +142,8 @@ impl Registry {
     /// Replaces the custom resources.
     pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
         let all = self.builtin.iter().cloned().chain(custom);
+        // A whole new snapshot, with empty caches for discovery and OpenAPI: requests in flight
+        // keep the one they started with, and no cache needs to be invalidated.
         self.current.store(Arc::new(Snapshot::new(all)));
     }
 }

@@ -115,6 +115,8 @@ impl Resource {
 
     /// Whether the stored bytes of an entry can be sent unchanged.
     pub(crate) fn is_verbatim(&self, entry: &Entry) -> bool {
+        // Compared with the mark on the entry, not with the version: an object written before a
+        // default was added to the schema has to get it when it is read.
         let form = self.conversion.form();
         self.conversion.is_identity() || form.is_some() && entry.form == form
     }
@@ -157,6 +159,7 @@ impl Resource {
         let object = entry
             .object()
             .map_err(|error| Status::internal(&error.to_string()))?;
+        // Without a copy if no other reader holds the parsed object.
         let object = Arc::unwrap_or_clone(object);
         if self.is_verbatim(entry) {
             return Ok(object);

@@ -123,6 +123,8 @@ pub(crate) fn bytes(
 ) -> Response<Body> {
     let mut compressed = None;
     if form.gzip && body.len() >= GZIP_FROM {
+        // The fastest level: the client is mostly on the same host, and time counts more than
+        // bytes.
         let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 6), Compression::fast());
         compressed = encoder
             .write_all(&body)
@@ -234,6 +236,8 @@ pub(crate) fn finish(
 }
 
 /// Total size of warnings after which further ones are truncated or dropped.
+// `truncateAtTotalRunes` and `truncateItemRunes` in `apiserver/pkg/endpoints/filters/warning.go`:
+// proxies and clients limit the size of all headers together.
 const WARNING_BYTES: usize = 4096;
 /// Longest warning once the total is reached.
 const WARNING_RUNES: usize = 256;

@@ -68,6 +68,8 @@ impl ApiServer {
                 api_version: api_version.clone(),
                 kind: kind.clone(),
             })?;
+        // Versions of another server mean nothing here; owner references and managed fields do, and
+        // stay.
         meta::remove(&mut object, "resourceVersion");
         if meta::uid(&object).is_empty() {
             meta::set_uid(&mut object, &Uuid::new_v4().to_string());

@@ -21,6 +21,9 @@ use crate::server::ApiServer;
 const LIMITS: Limits = Limits {
     clients: usize::MAX,
     per_address: usize::MAX,
+    // kube-apiserver's default is 100 (`apiserver/pkg/server/secure_serving.go`). Clients multiplex
+    // their watches over one connection, each occupies a stream, and an informer that waits for one
+    // appears to hang.
     streams: Some(1000),
     drain: Duration::from_secs(2),
 };
@@ -58,6 +61,8 @@ pub fn tls_config(
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        // As with `--client-ca-file`: a certificate is one of several ways to authenticate, and a
+        // connection without one may carry a bearer token.
         .allow_unauthenticated()
         .build()
         .map_err(|error| wrong(&error))?;

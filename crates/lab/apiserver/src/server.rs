@@ -37,8 +37,12 @@ use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 /// Maximum duration of a request other than a watch.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum duration of a write.
+// `requestTimeoutUpperBound` in `apiserver/pkg/endpoints/handlers/rest.go`, an odd number so that
+// it is recognized in logs. One webhook with the maximum timeout of 30 s still fits.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 /// Maximum size of a stored object, as etcd's default request size.
+// `DefaultMaxRequestBytes` in etcd's `server/embed/config.go`. Objects between this and the 3 MiB
+// of a body are decoded, admitted and rejected only by the store, as upstream.
 const OBJECT_LIMIT: usize = 1_572_864;
 
 /// Message of a request that panicked, as in kube-apiserver.
@@ -71,6 +75,8 @@ pub struct State {
 impl State {
     /// A random number.
     pub fn random(&self) -> u32 {
+        // The first bytes of a version 4 UUID are random; only bits of the seventh and ninth byte
+        // are fixed.
         let bytes = Uuid::new_v4().into_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
@@ -133,6 +139,7 @@ impl State {
     ) -> Result<Arc<Entry>, Refused> {
         let template = resource.template(object);
         if template.len() > OBJECT_LIMIT {
+            // etcd's own text, without a reason: clients and tests match it.
             let status = Status::plain_500("etcdserver: request is too large");
             return Err(Refused::Failed(Box::new(status)));
         }
@@ -270,6 +277,8 @@ impl ApiServer {
         let may = |user: &UserInfo, attributes: &Attributes<'_>| {
             self.state.authorizer.authorize(user, attributes)
         };
+        // Impersonation is decided before authorization, with the permissions of the authenticated
+        // user; everything after it sees the impersonated one.
         let user = user.and_then(|user| {
             let impersonation = &self.state.impersonation;
             impersonation.resolve(user, &parts.headers, &info, &may)
@@ -289,10 +298,14 @@ impl ApiServer {
                     limit,
                 );
                 let work = async {
+                    // Before routing: an unauthorized user gets 403 even for a group that does not
+                    // exist, and learns nothing about what is served.
                     if let Err(status) = context.authorize() {
                         drain(body).await;
                         return Err(status);
                     }
+                    // Read only after authorization, so that a caller without permissions cannot
+                    // make the server buffer 3 MiB.
                     let bytes = match parts.method {
                         Method::GET | Method::HEAD => Bytes::new(),
                         _ => read_limited(body).await?,
@@ -304,11 +317,16 @@ impl ApiServer {
                 // consistent: locks are not poisoned, and the store writes a whole transaction or
                 // nothing.
                 let work = AssertUnwindSafe(work).catch_unwind();
+                // A watch ends by its own timer, inside its stream; the response itself is returned
+                // at once.
                 let answer = if watching {
                     work.await
                 } else {
                     tokio::time::timeout_at(context.deadline, work)
                         .await
+                        // The abandoned write may still be committed: it was queued, and the store
+                        // does not cancel it. Upstream has the same ambiguity with etcd, and
+                        // clients have to read before they retry.
                         .unwrap_or_else(|_| Ok(Err(timed_out(context.info.verb))))
                 };
                 let answer = answer.unwrap_or_else(|_| {

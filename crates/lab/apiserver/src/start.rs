@@ -73,9 +73,13 @@ impl ApiServer {
             stopping: watch::Sender::new(false),
         });
         let context = Context::internal(Arc::clone(&state), Timestamp::now());
+        // Before CRDs and before the server is returned: no request may meet a server without its
+        // roles, which would answer 403 to every user.
         bootstrap(&context, &options.host, options.port)
             .await
             .map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+        // Awaited: kinds of an earlier run are served from the first request on. A controller that
+        // finds its CRD missing in discovery would otherwise report it as not installed.
         custom::follow(Arc::clone(&state)).await;
         expiry::follow(&state);
         Ok(Self::new(state))
@@ -86,6 +90,8 @@ impl ApiServer {
 fn prefix(info: &KindInfo) -> String {
     let group = info.gvk.group.as_str();
     let path = match (group, info.plural.as_str()) {
+        // The historical keys of etcd, from `pkg/registry/*/storage`. They appear in error texts
+        // such as those of failed UID preconditions.
         ("", "services") => "services/specs".to_owned(),
         ("", "endpoints") => "services/endpoints".to_owned(),
         ("", "nodes") => "minions".to_owned(),

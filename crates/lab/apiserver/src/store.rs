@@ -79,6 +79,8 @@ impl Shared {
 
     /// Ends all watches.
     fn close(&self) {
+        // The flag first, then the wake-ups: a watch that wakes and finds the store open would
+        // sleep again, and nothing would wake it a second time.
         self.state.write().closed = true;
         let state = self.state.read();
         state.wake_all();
@@ -134,6 +136,8 @@ impl Store {
             Arc::clone(&options.opener),
             options.cache_bytes,
         );
+        // Before the thread exists: the caller gets the error of an unreadable or locked file from
+        // this call, and not from its first write.
         let (durable, state) = Durable::open(disk)?;
         let shared = Arc::new(Shared::new(state));
         let queue = Arc::new(Queue::new(options.queue));
@@ -163,6 +167,8 @@ impl Store {
     /// Finishes the queued writes, rejects new ones, ends all watches and closes the file. Reads
     /// keep working.
     pub async fn close(&self) {
+        // Subscribed before the writer is stopped: it may end, and send its only notification,
+        // before this function waits for one.
         let mut ended = self.inner.shared.revision.subscribe();
         self.inner.stop();
         while !self.inner.shared.state.read().closed {
@@ -257,6 +263,8 @@ impl Store {
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let mut revisions = self.inner.shared.revision.subscribe();
+        // `wait_for` tests the current value first, so a revision that is reached between the
+        // caller's check and this subscription is not missed.
         let reached = revisions.wait_for(|revision| *revision >= requested);
         match tokio::time::timeout(timeout, reached).await {
             Ok(Ok(revision)) => Ok(*revision),
@@ -274,6 +282,8 @@ impl Inner {
         match &self.engine {
             Engine::Memory(writer) => {
                 let mut writer = writer.lock();
+                // Checked under the writer's lock, which `stop` takes as well: a write cannot be
+                // published after the watches have ended.
                 if self.shared.state.read().closed {
                     return Err(StoreError::Closed);
                 }

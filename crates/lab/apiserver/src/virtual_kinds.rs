@@ -111,6 +111,7 @@ async fn admitted(
         options: Options::Write("CreateOptions"),
         dry_run: options.dry_run,
     };
+    // Although nothing is stored: policies guard evictions, bindings and token requests this way.
     admission::admit(&attributes, object, None).await?;
     admission::validate(&attributes, object, None).await
 }
@@ -222,6 +223,8 @@ fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
         conditions.push(condition);
         return;
     };
+    // As `UpdatePodCondition` does: the time says since when the condition has its status, not when
+    // it was last written.
     if existing["status"] == condition["status"] {
         condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
     }

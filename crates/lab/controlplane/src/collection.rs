@@ -38,6 +38,8 @@ use owners::{Gone, Owner};
 /// Number of objects processed concurrently (kube-controller-manager's 20).
 const WORKERS: usize = 20;
 /// Delay before an object whose owner's kind is unknown is processed again.
+// The interval of discovery: a kind that was installed since is known by then. An owner of an
+// unknown kind may exist, so its dependents are kept.
 const UNKNOWN_KIND_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Starts the garbage collector.
@@ -115,6 +117,8 @@ impl Reconcile<Uid> for Collector {
                     .buffer_unordered(WORKERS)
                     .try_collect::<()>()
                     .await?;
+                // After every reference is gone. Removed earlier, the owner would disappear and its
+                // dependents would be collected with it.
                 self.remove_finalizer(&owner, ORPHAN).await?;
             }
             GraphAction::Release(owner) => self.remove_finalizer(&owner, FOREGROUND).await?,
@@ -132,6 +136,8 @@ impl Reconcile<Uid> for Collector {
 impl Collector {
     /// Keeps or deletes an object, depending on its owners.
     async fn judge(&self, node: &Node) -> Result<Next, Error> {
+        // From the API server, although the graph has the object: a decision to delete must not be
+        // based on owner references that were changed since.
         let Some(live) = self.live(node).await? else {
             return Ok(Next::Wait);
         };

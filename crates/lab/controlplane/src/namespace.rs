@@ -98,6 +98,8 @@ impl Reconcile for Finalizer {
         let status = namespace.status.get_or_insert_default();
         if status.phase.as_deref() != Some("Terminating") {
             status.phase = Some("Terminating".to_owned());
+            // The phase before anything is deleted: admission rejects new objects by it, or a
+            // controller would recreate them as fast as they go.
             namespace = self.writer.put_status(&namespace).await?;
         }
         if finalizers(&namespace).is_empty() {
@@ -106,6 +108,8 @@ impl Reconcile for Finalizer {
         let mut findings = Findings::default();
         let estimate = self.empty(&namespace, &mut findings).await;
         namespace = self.report(namespace, &findings).await?;
+        // An error and not a delay, so that the queue backs off: a kind that cannot be deleted
+        // would otherwise be listed every second.
         if let Some(problems) = findings.problems() {
             let problems = format!("empty namespace {key}: {problems}");
             return Err(Error::Invalid(problems));

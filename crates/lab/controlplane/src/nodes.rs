@@ -47,6 +47,9 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
+            // The defaults of `pkg/controller/nodelifecycle/config/v1alpha1/defaults.go` and
+            // `pkg/controller/podgc/gc_controller.go`. Fifty seconds are five heartbeats, so that
+            // one that is lost, or a restart of the API server, moves no pods.
             grace: Duration::from_secs(50),
             startup_grace: Duration::from_mins(1),
             between_evictions: Duration::from_secs(10),

@@ -62,6 +62,8 @@ impl Reconcile for Aggregation {
             "kind": "ClusterRole",
             "metadata": { "name": key.name },
         });
+        // An apply without the field removes the rules that this manager owned, which is right when
+        // no role is selected any more.
         if !rules.is_empty() {
             patch["rules"] = json!(rules);
         }

@@ -110,6 +110,7 @@ fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
     let (to_claims, to_volumes) = (claims.clone(), volumes.clone());
     let used = caches.volumes_by_use.clone();
     caches.claims.on_change(move |change| {
+        // Both sides, because a claim that changes its volume concerns the former one, too.
         for claim in change.sides() {
             let key = Key::of(&claim.metadata);
             if let Some(volume) = volume_of(claim) {
@@ -132,6 +133,7 @@ fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
         let mut waiting = needing.find(&of_volume(&key.name));
         match claim_of(volume) {
             Some(claim) => to_claims.add(claim),
+            // An unbound volume may be what any claim of its class waits for.
             None => waiting.extend(needing.find(&of_class(volume_class(volume)))),
         }
         for claim in waiting {
@@ -152,6 +154,8 @@ fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
     });
     claims.enqueue_mapped(&caches.pods, |change| {
         let node = |pod: &Pod| node_name(pod).map(str::to_owned);
+        // Only the node matters, for claims that wait for their first consumer. Most changes of
+        // pods are of their status.
         let moved = change.old.as_deref().map(node) != change.new.as_deref().map(node);
         let pod = change.object().filter(|_| moved);
         pod.map(|pod| claims_of(pod)).unwrap_or_default()

@@ -115,12 +115,14 @@ fn copy(model: &Node, name: &str) -> Node {
     node.metadata.name = Some(name.to_owned());
     node.metadata.labels.clone_from(&model.metadata.labels);
     if let Some(labels) = &mut node.metadata.labels {
+        // `complete` sets it from the new name.
         labels.remove(crate::names::HOSTNAME);
     }
     node.metadata
         .annotations
         .clone_from(&model.metadata.annotations);
     if let Some(annotations) = &mut node.metadata.annotations {
+        // A simulated failure of the original is not a property of its copies.
         annotations.retain(|key, _| [SIMULATED, POOL, CPU].contains(&key.as_str()));
     }
     let taints = model.spec.as_ref().and_then(|spec| spec.taints.clone());
@@ -145,6 +147,7 @@ fn copy(model: &Node, name: &str) -> Node {
 /// Cordons and deletes a node. The control plane's pod garbage collection removes its pods.
 pub async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     let node = simulated(client, name).await?;
+    // First, so that the scheduler does not bind a pod to it at the moment of the deletion.
     cordon(client, name).await?;
     let writer = Writer::<Node>::cluster(client.clone());
     writer.delete(&node.metadata).await.map(drop)

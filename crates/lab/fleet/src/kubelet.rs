@@ -34,6 +34,8 @@ pub(crate) use pull::Puller;
 use pull::Sandbox;
 
 /// Number of pods reconciled concurrently.
+// One controller stands for all kubelets, each of which would write independently; a rollout of
+// hundreds of pods would otherwise wait for one write after the other.
 const WORKERS: usize = 48;
 
 /// Starts the kubelets; they write with `client`.
@@ -73,6 +75,7 @@ pub(crate) async fn start(
         addresses: Mutex::default(),
         exact: Mutex::default(),
     });
+    // Before pods are enqueued, since a pod whose node is not in the cache is skipped.
     nodes.synced().await;
     claims.synced().await;
     kubelet.classes.synced().await;
@@ -191,10 +194,14 @@ impl Shared {
                 .not_found_as_none()
                 .map_err(Error::api(format!("patch status of pod {key}")))?;
             if let Some(written) = &written {
+                // The next reconcile of this pod must not see the status from before, and emit the
+                // same events again.
                 self.pods.saw(written).await;
             }
         }
         if next.gone {
+            // After the final status is written, as a kubelet does: watchers see how the containers
+            // ended before the pod disappears.
             return self.delete(&pod, key).await;
         }
         let Some(wake) = next.wake else {
@@ -262,6 +269,8 @@ impl Shared {
     async fn delete(&self, pod: &Pod, key: &Key) -> Result<Next, Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let options = DeleteParams {
+            // The kubelet's confirmation that nothing runs any more; only with 0 does the API
+            // server remove the object.
             grace_period_seconds: Some(0),
             preconditions: Some(Preconditions {
                 uid: pod.metadata.uid.clone(),

@@ -115,6 +115,9 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
         storage,
         operators,
     } = options.clients;
+    // The order in which a cluster comes up: nodes before the scheduler, which would report "no
+    // nodes available" for every pod, and storage before it, whose classes pods with claims depend
+    // on.
     nodes::start(manager, &kubelet, options.fleet.as_ref()).await?;
     let storage = storage::Options {
         client: storage,
@@ -127,6 +130,8 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
     kubelet::start(manager, kubelet, options.speed, options.runtime, puller).await;
     let releases = options.operators.is_some_and(|it| it.release);
     let opened = if options.registry || releases {
+        // Bound before the operators are installed, since their releases refer to images at its
+        // address; it serves only after them.
         Some(registry::Opened::new(&operators).await?)
     } else {
         None

@@ -48,6 +48,8 @@ pub(crate) async fn start(
     queue.enqueue_objects(&nodes);
     nodes.synced().await;
     if let Some(fleet) = fleet {
+        // After the addresses of existing nodes are known, so that new nodes do not get one of
+        // them.
         register::register(client, &nodes, &addresses, fleet).await?;
     }
     let keeper = NodeController {

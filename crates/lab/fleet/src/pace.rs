@@ -31,6 +31,8 @@ impl Pace {
         let since = now - *begun.entry(operation.to_owned()).or_insert(now);
         let left = takes.saturating_sub(since);
         if left.is_zero() {
+            // Done operations are forgotten: the same name may start again, and the map stays as
+            // small as the work in progress.
             begun.remove(operation);
             return None;
         }

@@ -110,6 +110,8 @@ pub async fn start(manager: &Manager, client: &Client) -> Result<SocketAddr, Err
 
 /// Binds the old address, or any free port.
 async fn bind(old: Option<SocketAddr>) -> Result<TcpListener, Error> {
+    // Pods and templates contain the address of the last run, so that another port is the second
+    // choice.
     if let Some(old) = old
         && let Ok(listener) = TcpListener::bind(old).await
     {

@@ -43,6 +43,8 @@ use volumes::Supply;
 /// The scheduler name of pods (`spec.schedulerName`).
 const NAME: &str = "default-scheduler";
 /// Maximum number of concurrent writes.
+// Decisions are made one after the other, and only their writes overlap. The bound keeps few
+// decisions on an assumed state that a failed write would revert.
 const MAX_IN_FLIGHT: usize = 64;
 /// How long a pod waits for its volumes, or for preempted pods to leave (upstream's bind timeout).
 const BIND_TIMEOUT: Duration = Duration::from_mins(10);
@@ -144,6 +146,8 @@ struct Actor {
 impl Actor {
     async fn run(mut self, mut messages: UnboundedReceiver<Message>) {
         loop {
+            // All changes before the next decision: deciding on a stale state costs a failed
+            // binding, reading one change costs next to nothing.
             while let Ok(message) = messages.try_recv() {
                 self.handle_message(message);
             }
@@ -303,6 +307,7 @@ impl Actor {
             }
             return;
         }
+        // A pod that is being bound gets events, too; queued again it would be placed twice.
         if !self.in_flight.contains_key(uid) {
             self.waiting.add(Arc::new(PodInfo::new(pod)));
         }
@@ -324,6 +329,8 @@ impl Actor {
         let placement = match decide(&mut self.cluster, pod) {
             Ok(placement) => placement,
             Err(unfit) => {
+                // Only for a pod that fits nowhere, as upstream's PostFilter: preemption is tried
+                // after filtering has failed on every node.
                 let displacement = preempt::preempt_pods(&mut self.cluster, pod);
                 let message = match &displacement {
                     Some(_) => unfit.reasons(),
@@ -341,6 +348,8 @@ impl Actor {
                 return;
             }
         };
+        // Assumed before it is written, as kube-scheduler's cache does: the next decision must not
+        // use the same resources.
         self.cluster.place(pod, &placement.node);
         for supply in &placement.supplies {
             if let volumes::Source::Existing(name) = &supply.source {
@@ -469,6 +478,7 @@ impl Actor {
                 .as_ref()
                 .is_some_and(|spec| spec.node_name.is_some())
         });
+        // A binding may have succeeded although its response was lost.
         if !placed {
             self.cluster.remove(uid);
             self.waiting.changed(ChangeKind::PodGone, now);
@@ -502,6 +512,8 @@ impl Actor {
             };
             let node = in_flight.placement.node.as_str();
             let stays = |uid: &String| self.cluster.placed(uid).is_some();
+            // The pod is counted on the node together with its victims until they are gone; bound
+            // earlier, kubelet would reject it.
             if in_flight.victims.iter().any(stays) {
                 continue;
             }
@@ -512,6 +524,8 @@ impl Actor {
                     || volumes::is_bound(claim)
                     || volumes::selected_node(claim) == Some(node)
             }) {
+                // The provisioner has removed the annotation of the selected node: it cannot
+                // provision there, and the scheduler has to choose another.
                 lost.push(uid.clone());
             }
         }

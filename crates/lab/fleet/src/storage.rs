@@ -78,6 +78,7 @@ struct Context {
 /// Starts the driver and the snapshot controller; they run until the manager stops. Creates the
 /// CRDs of snapshots and, if requested, the classes, unless they exist.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
+    // Before the caches, so that none of them begins with a kind that is not served.
     install::definitions(&options.client).await?;
     if options.classes {
         install::classes(&options.client).await?;

@@ -44,6 +44,8 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
     let deployed = operator.as_ref().ok().and_then(Option::as_ref);
     let (jobs, profiles) = deployed.map(configured_jobs).unwrap_or_default();
     let standard = || Job::STANDARD.iter().copied().collect();
+    // The flags of the running operator before the defaults: the check asks about the installation
+    // that exists.
     let jobs = wanted.jobs.clone().or(jobs).unwrap_or_else(standard);
     let options = Options {
         namespace: namespace.to_owned(),
@@ -121,6 +123,8 @@ fn configured_jobs(deployment: &Deployment) -> (Option<BTreeSet<Job>>, BTreeSet<
     let (mut jobs, mut profiles) = (None, BTreeSet::new());
     for argument in arguments {
         if let Some(names) = argument.strip_prefix("--controllers=") {
+            // An unknown name is a controller of a newer version, for which this one has no rules
+            // to check.
             jobs = Some(names.split(',').filter_map(|it| it.parse().ok()).collect());
         }
         if let Some(names) = argument.strip_prefix("--enable-profile=") {
@@ -154,6 +158,7 @@ async fn definitions(client: &Client) -> BTreeMap<String, Observed<Option<Value>
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut found = BTreeMap::new();
+    // One by one: a list would fetch the schema of every CRD in the cluster.
     for definition in manifests::definitions() {
         let name = definition.name_any();
         let there = observed(api.get_opt(&name).await);

@@ -47,6 +47,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // Files before the cluster: a mistake in them is reported without waiting for a connection.
     let added = arguments.added()?;
     let policy = arguments.policy()?;
     let (view, machines) = process::build_runtime()?.block_on(async {
@@ -73,6 +74,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         index.upsert(node);
     }
     let now = &view.settings.policy;
+    // The list of obsolete models is part of the KubeVirt CR and not of the policy, so that it
+    // stays that of the cluster.
     let then = policy.map(|policy| policy.with_obsolete(now.obsolete.clone()));
     let outcome = what_if(
         Side {

@@ -74,6 +74,8 @@ pub(super) async fn collect(
     folder: &Folder,
     limits: &Limits,
 ) -> anyhow::Result<Index> {
+    // The one request that must succeed: a bundle of an unreachable cluster would consist of
+    // timeouts, and look like one of a broken cluster.
     let kubernetes = tokio::time::timeout(limits.request, client.apiserver_version())
         .await
         .context("the cluster does not respond")?
@@ -131,6 +133,8 @@ impl Gathering<'_> {
         limit: Duration,
         work: impl Future<Output = kube::Result<T>>,
     ) -> Option<T> {
+        // Each request gets what is left of the whole: one hanging aggregated API must not use up
+        // the time of the others.
         let left = self.until.saturating_duration_since(Instant::now());
         let reason = match tokio::time::timeout(limit.min(left), work).await {
             Ok(Ok(found)) => return Some(found),
@@ -288,6 +292,7 @@ impl Gathering<'_> {
             for mut object in items {
                 object["apiVersion"] = resource.api_version.clone().into();
                 object["kind"] = resource.kind.clone().into();
+                // Before the object is kept anywhere, so that no later step has to think of it.
                 redact::object(&mut object, &resource.kind, &mut self.index.removed);
                 found.push(object);
             }
@@ -305,6 +310,7 @@ impl Gathering<'_> {
         let since = self.limits.since;
         found.retain(|event| {
             let kind = event["involvedObject"]["kind"].as_str().unwrap_or_default();
+            // Events of kinds that are not in the bundle are mostly of pods of other teams.
             self.kinds.contains(kind) && is_after(event, since)
         });
         self.index.events = found.len();

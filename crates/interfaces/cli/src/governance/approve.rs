@@ -54,6 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let approving = arguments.decide(&config)?;
         exit::print(&show(&approving, &config, !arguments.confirm.yes))?;
         arguments.confirm.ask("Apply it?")?;
+        // Fails if the plan has changed since it was shown: the user would approve one that they
+        // have not read.
         let changed = configs.change(&config, approving.patch()).await?;
         let held = held(&approving, &client, &changed).await?;
         arguments.config.report("approved")?;

@@ -64,6 +64,8 @@ fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
             .flatten()
             .collect();
         exit::print(&write(&changes, arguments.output)?)?;
+        // After printing: the differences of the other configurations are of use, and the exit code
+        // is still 2.
         impossible(&attempts)?;
         Ok(!changes.is_empty())
     })

@@ -104,6 +104,8 @@ fn options(text: &str, path: &Path) -> anyhow::Result<ProfileOptions> {
     let what = || format!("reading options from {}", path.display());
     let given: Value = serde_saphyr::from_str(text).with_context(what)?;
     let options: ProfileOptions = serde_json::from_value(given.clone()).with_context(what)?;
+    // Written back and compared, instead of `deny_unknown_fields` on the API type: the operator
+    // must keep accepting options of newer versions.
     let understood = serde_json::to_value(&options).with_context(what)?;
     let mut unknown = Vec::new();
     lost(&given, &understood, "", &mut unknown);

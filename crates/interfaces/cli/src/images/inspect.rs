@@ -168,6 +168,8 @@ pub(crate) fn printable(text: &str) -> String {
     const MAX_CHARS: usize = 160;
     let mut out: String = text
         .chars()
+        // An image label may hold escape sequences that rewrite the screen or the clipboard of the
+        // terminal.
         .filter(|c| !c.is_control())
         .take(MAX_CHARS)
         .collect();

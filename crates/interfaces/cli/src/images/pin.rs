@@ -172,6 +172,8 @@ async fn write(
 ) -> anyhow::Result<()> {
     if change.is_sent() {
         policies(&selected.client)
+            // A function of the current spec, since the write is repeated on a conflict and must
+            // not drop pins that were added meanwhile.
             .change(change.is_tried(), |spec| with_all(spec, held))
             .await?;
     }

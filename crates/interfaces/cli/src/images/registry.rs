@@ -12,6 +12,7 @@ use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, T
 use platform::{AddressPolicy, AddressRange, Source};
 
 /// Size limit of files with credentials or certificates.
+// A path such as `/dev/zero` must not exhaust the memory; files of this kind have kilobytes.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// Cache size in bytes for importer pods, which have little memory. Manifests and configs of an
@@ -142,6 +143,8 @@ impl RegistryArguments {
             match add(&mut keyring, &path) {
                 Err(error) if is_missing(&error) => {}
                 Err(error) => return Err(error.context("--authfile FILE names another file")),
+                // Only the first existing file is read. containers/image would search each of them
+                // for the registry; `--authfile` names another file where that matters.
                 Ok(()) => break,
             }
         }

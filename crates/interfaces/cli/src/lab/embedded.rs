@@ -113,6 +113,8 @@ impl Embedded {
                 Authority::generate().context("creating the server's keys")?,
             ),
         };
+        // Bound before the server starts: the kubeconfig and the endpoints of the Service
+        // `kubernetes` contain the port, which the system may have chosen.
         let listener = bind(place.listen).await?;
         let listening = listener.local_addr().context("reading the local address")?;
         let address = host::reachable(listening);
@@ -184,6 +186,8 @@ impl Embedded {
 
     /// Deletes the data of a cluster that was just created, after a failed start.
     pub(crate) async fn discard(self) {
+        // Closed before it is deleted, so that the writer does not create files in the folder
+        // again.
         self.started.store.close().await;
         if let Some(folder) = &self.place.data {
             data::discard(folder);

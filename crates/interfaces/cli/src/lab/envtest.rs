@@ -112,6 +112,7 @@ fn link_kubectl(folder: &Path) -> anyhow::Result<()> {
     let Some(kubectl) = find_on_path("kubectl") else {
         return Ok(());
     };
+    // A link that the user has made stays; `exists` would follow it and miss a dangling one.
     if link.symlink_metadata().is_ok() {
         return Ok(());
     }

@@ -105,6 +105,8 @@ impl Copy {
                 }
                 Line::End(footer) => {
                     ensure!(
+                        // The footer is written last. Without it a file cut off at the end of a
+                        // line would pass for a smaller cluster.
                         footer.objects == read,
                         "{what}: it has {read} objects where {} were written",
                         footer.objects

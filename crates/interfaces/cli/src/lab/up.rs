@@ -133,6 +133,8 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 Some(copy) => match copy.restore(embedded.server()).await {
                     Ok(copied) => Some(copied),
                     Err(error) => {
+                        // Half a copy would pass for a cluster at the next start, which refuses to
+                        // restore into an existing one.
                         embedded.discard().await;
                         return Err(error);
                     }
@@ -153,6 +155,8 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 },
             )
             .await?;
+            // After the cluster works: scripts wait for this file, and kubectl would meet a server
+            // without nodes or roles.
             embedded.write_kubeconfig()?;
             let console = Running::start(
                 arguments.console,
@@ -177,6 +181,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
             if let Some(console) = console {
                 console.stop().await;
             }
+            // Before the server stops: controllers that are stopping still need their API.
             cluster.stop().await;
         };
         Box::pin(embedded.serve(ending)).await;

@@ -61,6 +61,8 @@ impl Sender {
 
     /// Reports the first of several failures in a row.
     fn note(&self, failure: Option<String>) {
+        // One warning per outage: the exporter sends a batch every few seconds, for as long as the
+        // collector is down.
         let failed = self.failed.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(error) if failed => debug!(error, "spans are lost"),

@@ -93,6 +93,8 @@ fn object(fields: &mut Map<String, Value>, context: Context, found: &mut Found) 
         Some("Secret") => secret(fields, found),
         Some("ConfigMap") => config_map(fields, context, found),
         Some("MachineConfig") if !is_applied_by_us(fields) => files(fields, found),
+        // A CRD has a property `password` without having one; by the rules for values its schema
+        // would lose every field of that name.
         Some("CustomResourceDefinition") => context.mode = Mode::Code,
         _ => {}
     }
@@ -133,6 +135,7 @@ fn secret(fields: &mut Map<String, Value>, found: &mut Found) {
         }
     }
     if let Some(meta) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        // They list the keys of `data`, and kubectl creates keys from file names such as `id_rsa`.
         meta.remove("managedFields");
     }
 }
@@ -151,6 +154,8 @@ fn config_map(fields: &mut Map<String, Value>, context: Context, found: &mut Fou
                 document(input, context, found);
                 continue;
             }
+            // A snapshot of a copy that was restored from a snapshot is redacted twice, and must
+            // not change.
             if is_outlined(input) || input.is_empty() {
                 continue;
             }
@@ -213,6 +218,7 @@ fn document(input: &mut String, context: Context, found: &mut Found) {
         value(document, context, &mut inside);
     }
     let mut outside = Found::default();
+    // Comments are not part of the parsed documents, so the text is searched as well.
     let is_clean =
         documents == before && text::clean(input, context.nesting, &mut outside) == *input;
     if is_clean {

@@ -169,6 +169,7 @@ fn value(
     }
     let word = line.split_whitespace().next()?;
     let plain = word.trim_end_matches([',', ';', '}', ']', ')']);
+    // `tokens: 100` is a limit; `password: 123456` is a password.
     let is_number = plain.parse::<f64>().is_ok() && !is_password(&input[name.clone()]);
     if word.starts_with(['{', '[', '&'])
         || word.starts_with("map[")
@@ -261,6 +262,7 @@ fn followed(input: &str, found: &mut Found) -> Option<String> {
     let (mut done, mut at) = (0, 0);
     while let Some(captures) = flags.captures_at(input, at) {
         let (flag, word) = (captures.get(2)?, captures.get(4)?);
+        // Not after the word: it may itself be a flag with a value.
         at = flag.end();
         let is_removed = word.as_str().contains(REDACTED);
         if is_removed || !takes_secret(flag.as_str(), word.as_str(), input) {
@@ -280,6 +282,9 @@ pub(super) fn takes_secret(flag: &str, value: &str, line: &str) -> bool {
     match flag {
         "-p" => true,
         "-u" => value.contains(':'),
+        // Short flags mean different things in every program; these two are passwords in the
+        // clients of redis and LDAP, and removing the word after every `-a` would leave no command
+        // line readable.
         "-a" => line.contains("redis"),
         "-w" => line.contains("ldap"),
         _ => flag.starts_with('-') && !flag.contains('=') && is_secret(flag),

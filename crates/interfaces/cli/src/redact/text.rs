@@ -102,10 +102,14 @@ pub(super) fn clean<'a>(input: &'a str, nesting: usize, found: &mut Found) -> Co
     if !is_suspect(input) {
         return Cow::Borrowed(input);
     }
+    // Removed rather than left: a document in this many layers is one that hides something, or a
+    // loop.
     if nesting > MAX_NESTING {
         found.add(Rule::Encoded);
         return Cow::Borrowed(REDACTED);
     }
+    // Documents before expressions: in JSON a value has a name, and its end is known. The
+    // expressions would have to guess both.
     if let Some(document) = json(input, nesting, found) {
         return Cow::Owned(document);
     }

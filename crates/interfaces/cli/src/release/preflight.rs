@@ -20,6 +20,8 @@ use crate::output::{OutputArguments, remark, table};
 use crate::process;
 
 /// Concurrent image lookups.
+// A release has well over a hundred images, mostly in one registry, which limits the rate of a
+// client.
 const CONCURRENT_LOOKUPS: usize = 8;
 
 /// Name of the release image itself in the output.

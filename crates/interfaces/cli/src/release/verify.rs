@@ -135,6 +135,7 @@ async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> a
     let started = Instant::now();
     let mut last_printed = None;
     loop {
+        // Before the timeout is tested, so that `--node-timeout 0` reports the current state.
         let proof = poll(arguments, client, complete.completed).await?;
         let waited = started.elapsed();
         let value = value(complete, &proof, waited)?;
@@ -171,6 +172,7 @@ async fn poll(
         Some(daemons) => {
             let mut found: Vec<Pod> = read::list(&scoped(client, Some(namespace))).await?;
             let uid = daemons.uid();
+            // By owner and not by labels, which pods of another DaemonSet may share.
             found.retain(|pod| {
                 let mut owners = pod.owner_references().iter();
                 owners.any(|owner| Some(&owner.uid) == uid.as_ref())

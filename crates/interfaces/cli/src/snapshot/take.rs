@@ -59,6 +59,8 @@ pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> 
         .with_context(what)?;
     let file = partial.as_file().try_clone().with_context(what)?;
     let (footer, removed) = write(client, path, file).await?;
+    // Renamed at the end: an interrupted snapshot leaves the previous one, and never half of a new
+    // one.
     partial.persist(path).with_context(what)?;
     Ok(Taken {
         path: path.to_owned(),
@@ -91,11 +93,15 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Foot
     let mut removed = Removed::default();
     for resource in resources(client).await? {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        // Each kind is consistent in itself, at the revision of its first page; between kinds the
+        // cluster goes on.
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = match api.list(&params).await {
                 Ok(page) => page,
                 Err(error) => {
+                    // A kind that cannot be read does not end the snapshot: users rarely may list
+                    // everything, and broken aggregated APIs are common in clusters that need help.
                     footer.missing.push(Missing {
                         resource: resource_name(&resource),
                         reason: redact::text("message", &reason(error)?, &mut removed),
@@ -109,6 +115,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Foot
                     kind: resource.kind.clone(),
                 });
                 let mut object = serde_json::to_value(object).with_context(what)?;
+                // Before it is written: nothing that has been in the file can be taken back.
                 redact::object(&mut object, &resource.kind, &mut removed);
                 line(&mut out, &Line::Object(object)).with_context(what)?;
                 footer.objects += 1;

@@ -150,6 +150,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
         let status = config.status.clone().unwrap_or_default();
         let level = level(status.phase);
         let text = match status.phase? {
+            // Pending and drafting pass by themselves, and a notice would only flicker.
             Phase::Completed | Phase::Ignored | Phase::Pending | Phase::Drafting => return None,
             Phase::PrerequisiteFailed => "lacks prerequisites.".to_owned(),
             Phase::ReviewRequired => {

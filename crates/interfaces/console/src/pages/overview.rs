@@ -89,6 +89,8 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
             })
         })
     });
+    // All jobs at once: each may wait for its first list, and the page should take as long as the
+    // slowest, not as their sum.
     let (nodes, jobs) = tokio::join!(viewer.all::<Node>(), join_all(looking));
     let picture = match shown(nodes)? {
         Err(unavailable) => Err(unavailable),

@@ -118,6 +118,7 @@ async fn by_token(State(console): State<Console>, request: Request) -> Result<Re
     };
     let from = peer(&parts);
     let attempts = &console.shared().attempts;
+    // Before the token is used: a blocked address must not reach the API server.
     if let Err(wait) = attempts.check(from, Instant::now()) {
         let seconds = wait.as_secs().max(1);
         let mut response = again(
@@ -130,6 +131,8 @@ async fn by_token(State(console): State<Console>, request: Request) -> Result<Re
     let token = fields.get("token").unwrap_or_default();
     let is_token = !token.is_empty()
         && token.len() <= MAX_TOKEN_LENGTH
+        // A token with a line break would otherwise be an error of the HTTP client, and look like
+        // an unreachable cluster.
         && token.chars().all(|c| c.is_ascii_graphic());
     let refused = |console: &Console| {
         console.shared().attempts.failed(from, Instant::now());

@@ -27,6 +27,7 @@ const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
+// A number, because a text would be quoted in the YAML that it is written to.
 const REPLICAS_MARK: u32 = 987_654_321;
 /// A conditional argument: this, the condition, and the argument.
 const IF_MARK: &str = "x-medley-if-x";
@@ -64,6 +65,7 @@ pub(super) fn files() -> Result<Files, Error> {
     let mut files = Files::new();
     for (part, text) in templates {
         let text = match part {
+            // As templates and not in `crds/`, which Helm installs once and never updates.
             Part::Crds => enclosed(".Values.crds.install", &text),
             Part::Monitoring => enclosed(".Values.monitoring.enabled", &text),
             _ => text,

@@ -140,6 +140,7 @@ impl Sorted {
             let kind = text(&value["kind"]);
             let name = text(&value["metadata"]["name"]);
             if let Some(metadata) = value["metadata"].as_object_mut() {
+                // The installation's namespace is chosen in the OperatorGroup, not in the bundle.
                 metadata.remove("namespace");
             }
             match (object.part, kind.as_str()) {
@@ -168,6 +169,8 @@ impl Sorted {
             } else {
                 &mut sorted.everywhere
             };
+            // OLM creates one role per account from the rules; a role of the same name in the
+            // bundle would be a second copy.
             if let Some(mut role) = roles.remove(&key) {
                 let rules = role["rules"].as_array_mut();
                 all.entry(account)

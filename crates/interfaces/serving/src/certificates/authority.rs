@@ -46,6 +46,8 @@ impl Authority {
         let made = || {
             let mut params = CertificateParams::new(Vec::new())?;
             params.distinguished_name.push(DnType::CommonName, called);
+            // Zero intermediates: a leaf that is issued by mistake with CA rights is still
+            // rejected.
             params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
             params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
             (params.not_before, params.not_after) = validity(now, expires);

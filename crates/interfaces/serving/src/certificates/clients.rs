@@ -100,6 +100,8 @@ impl ClientAuthorities {
     /// verifies.
     pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<String, Rejection> {
         let (own, others) = chain.split_first().ok_or(Rejection::Missing)?;
+        // By the whole certificate, not by its name: another certificate of the same name has to be
+        // verified.
         let remembered = self.verified.lock().get(&own[..]).cloned();
         if let Some((name, at)) = remembered
             && at.elapsed() < VERIFICATION_LIFETIME
@@ -118,6 +120,8 @@ impl ClientAuthorities {
         }
         let mut verified = self.verified.lock();
         if verified.len() >= MAX_CACHED {
+            // Rather than evicting by age: real callers are a handful, and more entries mean that a
+            // client sends random certificates, each of which would push out a real one.
             verified.clear();
         }
         verified.insert(own.to_vec(), (name.clone(), Instant::now()));

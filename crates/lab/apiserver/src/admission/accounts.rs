@@ -12,6 +12,8 @@ use crate::server::State;
 
 /// Number of lookups of the account `default`: its controller creates it shortly after the
 /// namespace.
+// Ten attempts, 100 to 200 ms apart, as `plugin/pkg/admission/serviceaccount/admission.go`. Only
+// for `default`: another account that is missing has not been created by its user.
 const MAX_LOOKUPS: usize = 10;
 /// Minimum wait between lookups, in milliseconds; jitter adds up to as much again.
 const MIN_WAIT_MS: u64 = 100;

@@ -94,12 +94,15 @@ pub(super) async fn ask(
 
 /// The timeout of a webhook, bounded by the deadline of the request.
 fn deadline(hook: &Hook, request: Instant) -> Instant {
+    // The maximum of `timeoutSeconds`; objects of before its default have none.
     let longest = Duration::from_secs(30);
     request.min(Instant::now() + hook.timeout.unwrap_or(longest))
 }
 
 fn check_side_effects(hook: &Hook) -> Result<(), Failure> {
     match hook.side_effects.as_deref() {
+        // A failed call, subject to the failure policy; a declared side effect below rejects the
+        // dry run in any case. Calling it would do for real what the client only wanted to preview.
         None => Err(Failure::Call("Webhook SideEffects is nil".to_owned())),
         Some("None" | "NoneOnDryRun") => Ok(()),
         Some(_) => Err(Status::bad_request(format!(
@@ -139,6 +142,8 @@ pub(super) fn patch(
         let kind = go_quote(&answer.patch_type);
         return Err(Failure::Call(format!("unsupported patch type {kind}")));
     }
+    // A patch that does not apply is a defect of the webhook, and an internal error even under
+    // `failurePolicy: Ignore`: the object would be admitted with half of what the webhook wanted.
     let patched = patch.apply(versioned.object.clone());
     let patched = patched.map_err(|error| match error {
         PatchError::Unprocessable(why) => internal(&why),
@@ -161,6 +166,8 @@ pub(super) fn patch(
     let changed = !same(&decoded, &versioned.object);
     let mut object = decoded;
     if versioned.whole {
+        // The next webhook, and validation, see a complete object, as if the client had sent the
+        // patched one.
         resource.strategy.default(&mut object);
     }
     versioned.object = object;

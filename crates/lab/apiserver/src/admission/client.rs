@@ -25,10 +25,16 @@ use connect::{Connected, Dialer};
 use pool::Pool;
 
 /// Maximum length of a response.
+// client-go has no limit. A patch can hardly be larger than the object, which has one of 1.5 MiB;
+// this leaves room for one written as many small operations.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// Number of cached clients; further configurations get a client each call.
+/// Number of cached clients; at this number all of them are dropped for the next one.
+// `apiserver/pkg/util/webhook/client.go` keeps 200. A suite that registers webhooks with a fresh
+// `caBundle` for each test passes any number, so all are dropped at the limit rather than tracked
+// by use.
 const KEPT_CLIENTS: usize = 64;
 /// Maximum number of redirects.
+// Go's `http.Client` follows ten.
 const REDIRECTS: usize = 10;
 /// Message of an expired deadline.
 const EXPIRED: &str = "context deadline exceeded";
@@ -97,6 +103,8 @@ impl Clients {
     /// on. kube-apiserver does so for the webhooks that the `kubeConfigFile` of its
     /// AdmissionConfiguration names.
     pub(crate) fn present(&self, identity: Identity) -> Result<(), String> {
+        // Parsed here, so that an unusable certificate is an error of its configuration and not of
+        // the first admission.
         connect::client_certificate(&identity)?;
         let mut known = self.known.lock();
         known.identity = Some(identity);
@@ -192,6 +200,7 @@ impl Client {
             if let Some((next, given)) = redirect(&answer, &url) {
                 location = given;
                 if !matches!(answer.status().as_u16(), 307 | 308) {
+                    // As browsers and Go do for 301, 302 and 303; the body is dropped.
                     method = Method::GET;
                 }
                 url = next;
@@ -342,6 +351,7 @@ fn redirect(answer: &Response<Incoming>, url: &Url) -> Option<(Url, String)> {
     }
     let location = answer.headers().get(LOCATION)?.to_str().ok()?;
     let next = url.join(location).ok()?;
+    // Never to plain HTTP: a review contains the object, and with it possibly a Secret.
     (next.scheme() == "https").then(|| (next, location.to_owned()))
 }
 

@@ -48,6 +48,9 @@ pub(super) fn hold(conditions: &[Condition], values: &[(&str, &Value)]) -> Resul
             Err(why) => Err(why.clone()),
         };
         match outcome {
+            // Even after an error of an earlier condition, as in
+            // `admission/plugin/webhook/matchconditions/matcher.go`: the webhook would not be
+            // called whatever that one returned.
             Ok(Value::Bool(false)) => return Ok(false),
             Ok(Value::Bool(true)) => {}
             Ok(_) => failures.push(format!(

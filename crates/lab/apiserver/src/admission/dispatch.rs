@@ -66,6 +66,9 @@ pub(super) async fn mutate(
             continue;
         }
         // Webhooks that were not called in the first round are not called in the second.
+        // As `mutating/reinvocationcontext.go`: only webhooks with `reinvocationPolicy: IfNeeded`
+        // that saw an older object than the final one run again, once, so that two webhooks cannot
+        // change an object back and forth.
         if rounds.second && !rounds.again.contains(&hook.id) {
             continue;
         }
@@ -74,6 +77,7 @@ pub(super) async fn mutate(
             rounds.object_changed();
             rounds.changed = true;
         }
+        // After `object_changed`: a webhook's own change is no reason to call it again.
         if hook.reinvoked {
             rounds.called.insert(hook.id.clone());
         }
@@ -130,6 +134,8 @@ pub(super) async fn validate(
         .collect();
     let mut refused = None;
     while let Some(refusal) = answers.next().await {
+        // The others are not cancelled: a webhook with side effects has been asked anyway, and its
+        // warnings belong to the response.
         refused = refused.or(refusal);
     }
     refused.map_or(Ok(()), Err)
@@ -153,6 +159,8 @@ fn conditions_hold(
     ];
     match conditions::hold(&hook.conditions, &values) {
         Ok(hold) => Ok(hold),
+        // A condition that cannot be evaluated skips the webhook under `Ignore`, as a webhook that
+        // cannot be reached would be.
         Err(_) if hook.ignore_failure => Ok(false),
         Err(why) => Err(Status::forbidden(
             Some(&attributes.target.group_resource()),

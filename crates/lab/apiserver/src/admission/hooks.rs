@@ -92,6 +92,8 @@ fn endpoint(config: &Value) -> Result<Endpoint, String> {
             port: service
                 .int("port")
                 .and_then(|port| u16::try_from(port).ok())
+                // The default of the API, applied again here for objects that were restored without
+                // defaulting.
                 .unwrap_or(443),
         }
     } else {
@@ -129,6 +131,8 @@ impl Default for HookSource {
 impl HookSource {
     /// Records a write in the admission group.
     pub(crate) fn changed(&self) {
+        // A counter and not the store's revision: every write of any kind moves that, and each
+        // request would read all configurations again.
         self.written.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -145,6 +149,8 @@ impl HookSource {
             validating: read_all(state, "validatingwebhookconfigurations")?,
             policies: read_policies(state)?,
         });
+        // A slower reader may overwrite a newer result. Its number is then too small as well, and
+        // the next request reads again.
         self.current.store(Arc::new((written, Arc::clone(&hooks))));
         Ok(hooks)
     }

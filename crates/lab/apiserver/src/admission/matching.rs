@@ -152,6 +152,8 @@ pub(super) fn find(
         return Ok(None);
     }
     let exact = selection.exact;
+    // Exclusions win over rules, and match equivalent versions as well; otherwise a request through
+    // another version would get past them.
     if by_rules(&selection.excluded, exact, attributes).is_some() {
         return Ok(None);
     }
@@ -266,6 +268,8 @@ fn namespace_matches(
     let written = attributes.is_namespace()
         && attributes.target.subresource.is_empty()
         && attributes.operation != Operation::Delete;
+    // The labels that the request sets, not the stored ones: removing a label in the same request
+    // must not be judged by it.
     if written {
         return Ok(selector.matches_object(object));
     }

@@ -91,6 +91,9 @@ fn namespace_stays(attributes: &Attributes<'_>, object: &Value) -> Result<(), St
         .store
         .get(&format!("/registry/namespaces/{namespace}"))
         .ok_or_else(|| Status::not_found(&namespaces, namespace))?;
+    // Read from the store for each request. Upstream reads a cache, and therefore retries and
+    // remembers recent deletions (`admission/plugin/namespace/lifecycle`); here there is no lag to
+    // hide.
     let terminating = entry.object().is_ok_and(|namespace| {
         meta::is_deleting(&namespace) || namespace["status"]["phase"] == "Terminating"
     });

@@ -24,6 +24,8 @@ mod params;
 /// Cost budget of the validations of one policy per parameter (`RuntimeCELCostBudget`).
 const BUDGET: u64 = 10_000_000;
 /// Maximum length of a message expression's result.
+// The limit of messages of CRD rules, `MaxEvaluatedMessageExpressionSizeBytes`. A longer message is
+// replaced by the fixed one, not cut.
 const MESSAGE_LIMIT: usize = 5 * 1024;
 
 /// A policy with its bindings.
@@ -240,6 +242,8 @@ impl Policy {
             Ok(false) => return Vec::new(),
             Err(why) => return failed(why),
         }
+        // One budget for variables, validations and messages together: a policy cannot buy time by
+        // splitting an expression.
         let mut budget = BUDGET;
         let (composed, broken) = self.compose(values, &mut budget);
         let mut values = values.to_vec();
@@ -307,6 +311,7 @@ impl Validation {
         let made = self
             .message_rule
             .as_ref()
+            // A message expression that fails must not hide the failed validation.
             .and_then(|rule| rule.eval(values, budget).ok());
         let made = made.as_ref().and_then(Value::as_str).map(str::trim);
         if let Some(made) = made

@@ -18,6 +18,8 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// The first version in a webhook's list that is supported.
 pub(super) fn version(accepted: &[String]) -> Option<&'static str> {
+    // The order of the webhook decides, not that of the server: `admissionReviewVersions` is a list
+    // of preferences (`CreateAdmissionObjects` in `webhook/request/admissionreview.go`).
     accepted
         .iter()
         .find_map(|version| VERSIONS.into_iter().find(|known| known == version))
@@ -139,6 +141,8 @@ pub(super) fn answer(
         .map_err(|_| unreadable(base64_error(response.text("patch"))))?;
     let patch_type = response.maybe_text("patchType");
     let strict = version == "v1";
+    // Only v1 is strict (`VerifyAdmissionResponse`): webhooks of v1beta1 predate these rules, and
+    // have to keep working.
     if strict {
         let given = response.text("uid");
         if given != uid {
@@ -193,6 +197,7 @@ pub(super) fn answer(
         } else {
             "JSONPatch".to_owned()
         },
+        // A validating webhook of v1beta1 may send a patch, which has never had an effect.
         patch: if mutating { patch } else { Vec::new() },
         warnings: response
             .texts("warnings")
@@ -235,6 +240,8 @@ fn decode(version: &str, body: &[u8]) -> Result<Value, String> {
         Some(other) if group == "admission.k8s.io" && kind == "AdmissionReview" => Err(format!(
             "converting ({other}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"
         )),
+        // The name of upstream's scheme is the place in its source where it was created, and part
+        // of the message.
         _ if !kind.is_empty() && (kind != "AdmissionReview" || group != "admission.k8s.io") => {
             Err(format!(
                 "no kind {} is registered for version {} in scheme \
@@ -252,6 +259,8 @@ pub(super) fn denial(hook: &str, result: Option<Status>) -> Status {
     let mut status = result.unwrap_or_else(|| Status::failure(0, "", ""));
     "Status".clone_into(&mut status.kind);
     "v1".clone_into(&mut status.api_version);
+    // A denial has to be an error for the client even if the webhook sent 200 or nothing
+    // (`webhook/errors/statuserror.go`).
     status.code = status.code.max(400);
     if matches!(status.status.as_str(), "" | "Success") {
         "Failure".clone_into(&mut status.status);

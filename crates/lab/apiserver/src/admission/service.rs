@@ -28,12 +28,16 @@ pub(super) fn resolve(
     }
     let port_name = port_name(&service, port)?;
     let mut addresses = slice_addresses(state, namespace, name, port_name);
+    // Services of tests often have Endpoints alone, written by hand; the controller that mirrors
+    // them to slices may not run.
     if addresses.is_empty() {
         let key = format!("/registry/services/endpoints/{namespace}/{name}");
         addresses = get(state, &key)
             .map(|endpoints| endpoint_addresses(&endpoints, port_name))
             .unwrap_or_default();
     }
+    // At random, as kube-proxy would: with a fixed choice one endpoint that hangs would fail every
+    // call.
     let chosen = usize::try_from(state.random_below(addresses.len() as u64)).unwrap_or_default();
     addresses
         .into_iter()

@@ -42,6 +42,9 @@ impl Authenticator {
         peer: Option<&PeerCertificates>,
         now: Timestamp,
     ) -> Result<UserInfo, Status> {
+        // Certificates before tokens, the order of upstream's union of authenticators
+        // (`pkg/kubeapiserver/authenticator/config.go`): a client with both is the user of its
+        // certificate.
         if let Some(user) = peer.and_then(by_certificate) {
             return Ok(user);
         }
@@ -59,6 +62,8 @@ impl Authenticator {
             None | Some("") => Ok(UserInfo::anonymous()),
             Some(token) => match self.by_token(store, token, &[], now) {
                 Ok((user, _)) => Ok(user),
+                // A wrong token is 401 and never anonymous: a client whose token expired would
+                // otherwise see 403 and not renew it.
                 Err(_) => Err(Status::unauthorized()),
             },
         }
@@ -73,6 +78,8 @@ impl Authenticator {
         audiences: &[String],
         now: Timestamp,
     ) -> Result<(UserInfo, Vec<String>), String> {
+        // Before service account tokens: a static token is an exact match and needs no signature
+        // check.
         if let Some(user) = self.tokens.find(token) {
             let audiences = if audiences.is_empty() {
                 vec![self.issuer.clone()]
@@ -99,6 +106,7 @@ impl Authenticator {
                 claims.audiences
             ));
         }
+        // Last, since it reads the store; signature, expiry and audience are settled by then.
         claims.check_objects(store)?;
         Ok((claims.user(), shared))
     }

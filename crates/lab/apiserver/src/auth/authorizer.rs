@@ -51,11 +51,15 @@ impl Authorizer {
 
     /// Calls `use_it` with the policy as of the last answered write.
     pub(crate) fn with_policy<T>(&self, use_it: impl FnOnce(&Policy) -> T) -> T {
+        // The common path: a shared lock and four flags, no work. Upstream reads informers and is
+        // behind by their latency; a test would then have to poll after each binding.
         let followed = self.followed.read();
         if !followed.is_behind() {
             return use_it(&followed.policy);
         }
         drop(followed);
+        // Asked again under a lock that one caller has: the others that found it outdated wait, and
+        // then find it current.
         let followed = self.followed.upgradable_read();
         if !followed.is_behind() {
             return use_it(&followed.policy);
@@ -66,6 +70,8 @@ impl Authorizer {
             tracing::debug!(%error, "reading all roles and bindings again");
             match Followed::read(&self.store) {
                 Ok(anew) => *followed = anew,
+                // The old policy stays in force: rejecting every request would also lock out the
+                // administrator who could repair it.
                 Err(error) => tracing::error!(%error, "roles and bindings are out of date"),
             }
         }

@@ -30,6 +30,8 @@ pub(crate) fn confirm_no_escalation(
     let Some(kind) = Kind::of_plural(&resource.info.plural) else {
         return Ok(());
     };
+    // The garbage collector removes finalizers and owner references of roles whose rules it does
+    // not hold (`IsOnlyMutatingGCFields` in `pkg/registry/rbac/helpers.go`).
     if context.user.is_in(MASTERS) || live.is_some_and(|live| only_for_collector(object, live)) {
         return Ok(());
     }

@@ -60,6 +60,8 @@ impl Impersonation {
                     return Ok(user);
                 }
                 Ok(None) => {}
+                // The first refusal is the answer, that is the one of the mode which last worked
+                // for this user.
                 Err(status) => refusal = refusal.or(Some(status)),
             }
         }
@@ -69,6 +71,8 @@ impl Impersonation {
     fn remember(&self, name: String, mode: Mode) {
         let mut last = self.last.lock();
         if last.len() >= MODE_CACHE_SIZE && !last.contains_key(&name) {
+            // Upstream evicts the least recently used; a lost entry only costs a few checks of
+            // other modes.
             last.clear();
         }
         last.insert(name, mode);

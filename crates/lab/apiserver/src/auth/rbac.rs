@@ -96,6 +96,8 @@ impl Rule {
                 return true;
             }
             if resource.subresource.is_empty() {
+                // `pods` does not include `pods/log`: subresources are granted by name, as in
+                // `pkg/apis/rbac/v1/evaluation_helpers.go`.
                 return named == resource.plural;
             }
             let below = |plural: &str| named.strip_prefix(plural)?.strip_prefix('/');

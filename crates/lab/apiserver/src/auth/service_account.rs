@@ -76,6 +76,8 @@ impl TokenClaims {
             store
                 .get(&key)
                 .and_then(|entry| entry.object().ok())
+                // By UID, because an account that is deleted and created again must not revive the
+                // tokens of the first one.
                 .is_some_and(|object| meta::uid(&object) == uid)
         };
         let (namespace, name) = (&self.namespace, &self.name);
@@ -170,6 +172,8 @@ impl SigningKey {
         issuer: &str,
         now: Timestamp,
     ) -> Result<TokenClaims, String> {
+        // The `alg` of the header is not read: there is one key with one algorithm, so that a token
+        // cannot choose a weaker one.
         const INVALID: &str = "invalid bearer token";
         let (signed, signature) = token.rsplit_once('.').ok_or(INVALID)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| INVALID)?;
@@ -194,6 +198,7 @@ impl SigningKey {
         }
         let private = &body["kubernetes.io"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        // The pod before the node: a token of a pod has both claims, and is bound to the pod.
         let bound = [("pod", "Pod"), ("secret", "Secret"), ("node", "Node")]
             .into_iter()
             .find_map(|(field, kind)| {

@@ -48,6 +48,7 @@ async fn ensure_one(context: &Context, expected: &Value) -> Result<(), Status> {
                 .state
                 .remove_object(resource, &entry, existing)
                 .await;
+            // A lost race means that another start removed it; creating it then decides.
             if let Err(Refused::Failed(status)) = removed {
                 return Err(*status);
             }

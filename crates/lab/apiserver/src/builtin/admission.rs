@@ -25,6 +25,8 @@ pub(crate) fn admit_create(
 ) -> Result<(), String> {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "pods") => {
+            // The order of `pkg/kubeapiserver/options/plugins.go`, where it matters: tolerations of
+            // the runtime class are merged with the default ones.
             priority(object, lookup)?;
             default_tolerations(object);
             runtime_class(object, lookup)?;
@@ -48,6 +50,8 @@ pub(crate) fn admit_update(resource: &GroupResource, object: &mut Value, old: &V
     }
     default_tolerations(object);
     for field in ["spec.priority", "spec.preemptionPolicy"] {
+        // A client that PUTs a manifest without these computed fields must not fail with "may not
+        // change".
         if !object.has(field) && old.has(field) {
             keep(object, old, field);
         }
@@ -89,6 +93,7 @@ fn default_tolerations(pod: &mut Value) {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
     ] {
+        // Only tolerations of the client count, not the one just added for the other key.
         let tolerated = tolerations[..before].iter().any(|toleration| {
             (toleration.text("key") == key || toleration.text("key").is_empty())
                 && matches!(toleration.text("effect"), "NoExecute" | "")
@@ -98,6 +103,9 @@ fn default_tolerations(pod: &mut Value) {
                 "key": key,
                 "operator": "Exists",
                 "effect": "NoExecute",
+                // `--default-not-ready-toleration-seconds` and its counterpart, in
+                // `plugin/pkg/admission/defaulttolerationseconds`. Without them a taint of a node
+                // that misses one heartbeat would evict its pods at once.
                 "tolerationSeconds": 300,
             }));
         }
@@ -146,6 +154,8 @@ fn priority(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
         Some(class) => (class.number("value"), class.text("preemptionPolicy")),
         None => (0, "PreemptLowerPriority"),
     };
+    // Otherwise any user could preempt the pods of others by a number, without the permission to
+    // use a class.
     if let Some(given) = pod.int("spec.priority").filter(|given| *given != priority) {
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority \
@@ -317,6 +327,8 @@ fn taint_new_node(node: &mut Value) {
     let mut taints = node.items("spec.taints").to_vec();
     let known = |taint: &Value| taint.text("key") == key && taint.text("effect") == "NoSchedule";
     if !taints.iter().any(known) {
+        // The scheduler must not place pods on a node before its kubelet reports conditions; the
+        // node lifecycle controller removes the taint.
         taints.push(json!({ "key": key, "effect": "NoSchedule" }));
         set(node, "spec.taints", taints);
     }

@@ -74,6 +74,8 @@ fn default(object: &mut Value) {
         fill(behavior, "scaleUp.stabilizationWindowSeconds", 0);
         fill(behavior, "scaleUp.selectPolicy", "Max");
         fill(behavior, "scaleUp.policies", json!([pods, percent]));
+        // The stabilization window of scaling down stays unset: its default is a flag of the
+        // controller, `--horizontal-pod-autoscaler-downscale-stabilization`.
         fill(behavior, "scaleDown.selectPolicy", "Max");
         fill(behavior, "scaleDown.policies", json!([percent]));
     }
@@ -131,6 +133,7 @@ impl TargetVersion {
                 .iter()
                 .all(|field| was.text(field) == target.text(field))
         };
+        // Autoscalers of before this rule must stay updatable.
         if was.is_some_and(unchanged) {
             Self::Any
         } else if target.text("kind") == "ReplicationController" {

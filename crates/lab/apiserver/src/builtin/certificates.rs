@@ -21,6 +21,9 @@ const REQUEST: Entry = Entry {
     namespaced: false,
     capabilities: &[Status],
     prepare_create: |request, context| {
+        // The identity of the requester is what a signer trusts, so it is never taken from the
+        // body. kube-apiserver also records the groups and the UID of the user; here no signer runs
+        // that would read them.
         for field in ["uid", "groups", "extra"] {
             remove(request, &format!("spec.{field}"));
         }
@@ -272,6 +275,8 @@ fn check_update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
             errors.forbidden(&path, detail);
         }
     }
+    // Approval is a permission of its own (`certificatesigningrequests/approval`); the other
+    // endpoints must not grant it by the way.
     if !matches!(part, Part::Other("approval")) {
         for kind in ["Approved", "Denied"] {
             let (now, was) = (of(new, kind), of(old, kind));

@@ -124,6 +124,7 @@ fn matching_blocks(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
         lines.entry(line).or_default().push(j);
     }
     // Very frequent lines are useless as anchors.
+    // The `autojunk` heuristic of difflib, with its numbers; upstream's Go port has it on.
     if new.len() >= 200 {
         let most = new.len() / 100 + 1;
         lines.retain(|_, places| places.len() <= most);

@@ -12,6 +12,8 @@ const VOLUME: &str = "kube-api-access-";
 /// Mount path of the token.
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Slightly over an hour: tokens of this lifetime are accepted for longer, with a warning.
+// `WarnOnlyBoundTokenExpirationSeconds` in `pkg/serviceaccount/claims.go`; the odd seven seconds
+// mark tokens that the server injected.
 const EXPIRATION: u64 = 3607;
 /// Annotation that restricts pods to the secrets their account names.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -84,6 +86,8 @@ fn mount_token(pod: &mut Value, random: impl FnMut() -> u32) {
     let volumes = pod.items("spec.volumes").iter();
     let known = volumes
         .map(|volume| volume.text("name"))
+        // Admission runs again when a webhook has changed the pod; the volume of the first round is
+        // found and reused.
         .find(|name| name.starts_with(VOLUME))
         .map(str::to_owned);
     let name = known

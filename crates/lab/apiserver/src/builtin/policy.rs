@@ -18,6 +18,8 @@ const DISRUPTION_BUDGET: Entry = Entry {
     capabilities: &[Generation, Status, ConditionalUpdate],
     prepare_create: |budget, _| {
         let status = json!({
+            // Zero until the disruption controller has counted: a new budget blocks evictions
+            // rather than allowing them all.
             "disruptionsAllowed": 0,
             "currentHealthy": 0,
             "desiredHealthy": 0,

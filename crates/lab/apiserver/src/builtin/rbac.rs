@@ -167,6 +167,7 @@ fn check_subject(path: &Path, subject: &Value, namespaced: bool) -> Errors {
 
 fn check_binding_update(new: &Value, old: &Value, namespaced: bool) -> Errors {
     let mut errors = check_binding(new, namespaced);
+    // The permission to edit subjects of a binding must not become one to choose its role.
     if new.at("roleRef") != old.at("roleRef") {
         let path = Path::new("roleRef");
         errors.push(layout::invalid(

@@ -79,6 +79,7 @@ fn is_quota_huge_page(name: &str) -> bool {
 }
 
 fn is_native(name: &str) -> bool {
+    // Also `example.kubernetes.io/x`: upstream tests for the substring (`pkg/apis/core/v1/helper`).
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 

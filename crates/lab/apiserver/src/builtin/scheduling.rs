@@ -25,6 +25,8 @@ const PRIORITY_CLASS: Entry = Entry {
     validate,
     validate_update: |new, old, _| {
         let mut errors = Errors::new();
+        // The number is copied into pods when they are created; a changed class would leave pods of
+        // one class with different priorities.
         if new.number("value") != old.number("value") {
             errors.forbidden(&Path::new("value"), "may not be changed in an update.");
         }

@@ -27,6 +27,8 @@ use crate::store::StoreError;
 /// Finalizer that keeps a CRD until its instances are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Delay before a CRD whose instances have finalizers is processed again.
+// Instances with finalizers are removed by their own controllers, whose writes are events of other
+// kinds that this watch does not see; so it polls, and only while a CRD is terminating.
 const CLEANUP_RETRY: Duration = Duration::from_millis(25);
 
 /// Serves the existing CRDs, then follows their changes until the store closes.
@@ -39,6 +41,7 @@ pub(crate) async fn follow(state: Arc<State>) {
         return;
     };
     let mut compiled = Compiled::default();
+    // The position before the first pass: a CRD written during it is seen twice rather than never.
     let from = state.store.revision();
     sync(&state, &resource, &mut compiled).await;
     tokio::spawn(run(state, resource, compiled, from));
@@ -47,6 +50,7 @@ pub(crate) async fn follow(state: Arc<State>) {
 async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled, mut from: u64) {
     let mut stopping = state.stopping.subscribe();
     loop {
+        // Compacted in the meantime; the pass below reads everything anyway.
         let Ok(mut watch) = state.store.watch(&resource.prefix, from) else {
             from = state.store.revision();
             continue;
@@ -56,6 +60,7 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
             let wait = if again {
                 CLEANUP_RETRY
             } else {
+                // Only a bound for `select!`; nothing is due.
                 Duration::from_hours(1)
             };
             tokio::select! {
@@ -84,6 +89,8 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
         }
     };
     let mut unsettled = Vec::new();
+    // In order of creation, each with the names just accepted for those before it: of two new CRDs
+    // with the same names the older one wins.
     for index in 0..definitions.len() {
         if !meta::is_deleting(&definitions[index])
             && let Some(status) = settled(&definitions[index], &definitions)
@@ -267,6 +274,8 @@ async fn finalize(
                 }
             }
         }
+        // Counted after the deletes: an instance with a finalizer is still there, and one created
+        // meanwhile is too.
         left = state.store.count(&instances.prefix);
     }
     if left > 0 {
@@ -280,6 +289,9 @@ async fn finalize(
         "removed all instances",
         now,
     );
+    // The condition before the finalizer, as
+    // `apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`: removing the last
+    // finalizer deletes the CRD, and the condition could not be written any more.
     write_status(state, resource, name, status).await?;
     let job = UpdateJob::new(resource, "", name, Part::Main, false);
     let change = |live: &Value| {

@@ -44,6 +44,8 @@ pub(crate) struct CustomConversion {
 
 impl CustomConversion {
     pub(crate) fn new(served: String, versions: Arc<Versions>, verbatim: bool) -> Self {
+        // A number per compiled version, never reused: after an update of the CRD, objects written
+        // under its former schema no longer count as complete.
         static FORMS: AtomicU64 = AtomicU64::new(1);
         let form = (served == versions.storage).then(|| FORMS.fetch_add(1, Ordering::Relaxed));
         Self {

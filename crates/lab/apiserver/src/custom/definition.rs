@@ -129,6 +129,8 @@ impl Strategy for DefinitionStrategy {
 
 /// The resources of a CRD, one for each served version; none until it is established.
 pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
+    // Until then the names may still belong to another CRD, and serving them would replace its
+    // resources.
     let established = crd::is_condition_true(definition, "Established");
     if !established {
         return Vec::new();
@@ -147,6 +149,8 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         if version["storage"] == true {
             storage.clone_from(&api_version);
         }
+        // Versions that are no longer served as well: stored objects may be in any of them, and
+        // conversion has to read them.
         match strategy_of(spec, version) {
             Ok(strategy) => all.push((api_version, Arc::new(strategy))),
             Err(error) => {
@@ -171,6 +175,8 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         let newer = newest
             .filter(|newest| compare_versions(newest, name).is_lt())
             .map(|newest| join_api_version(group, newest));
+        // With one version and no defaults the stored bytes are what is served, whenever they were
+        // written.
         let verbatim = single && !strategy.schema.schema().has_defaults;
         resources.push(Arc::new(Resource {
             info: info(
@@ -277,6 +283,8 @@ fn info(
         scale: scale_paths(version),
         deprecation,
         create_on_update: false,
+        // A PUT needs the resourceVersion it was based on (`AllowUnconditionalUpdate` in
+        // `customresource/strategy.go`), unlike those of most built-in kinds.
         unconditional_update: false,
         delete_returns_object: false,
     }

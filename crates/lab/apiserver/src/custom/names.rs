@@ -59,6 +59,9 @@ pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
                 if let Some(old) = current.get(field) {
                     names[field] = old.clone();
                 }
+                // The last conflict is reported, as in
+                // `apiextensions-apiserver/pkg/controller/status/naming_controller.go`, which
+                // overwrites the condition for each name.
                 conflict = Some((reason, message));
             }
         }

@@ -57,6 +57,8 @@ impl CustomStrategy {
         };
         let mut warnings = Vec::new();
         if self.rules.has_rules() {
+            // Rules are compiled for the types of the schema. On a value of another type they would
+            // fail with errors of their own, which hide the cause.
             if let Some(blocked) = schema::rules_blocked(&errors) {
                 errors.push(blocked);
             } else {
@@ -123,6 +125,8 @@ impl Strategy for CustomStrategy {
     }
 
     fn decode_applied(&self, mut merged: Value) -> Result<Value, String> {
+        // Neither pruned nor cleared of nulls: the typed merge has already rejected unknown fields,
+        // and an applied null has to fail validation instead of vanishing.
         decode_metadata(&mut merged)?;
         Ok(merged)
     }
@@ -132,6 +136,8 @@ impl Strategy for CustomStrategy {
     }
 
     fn prepare_create(&self, object: &mut Value, _context: WriteContext<'_>) {
+        // The status belongs to the controller. A client that creates an object from a copy must
+        // not make it appear reconciled (`customresource/strategy.go`).
         if self.has_status
             && let Some(fields) = object.as_object_mut()
         {

@@ -163,6 +163,8 @@ impl RequestInfo {
                     } else {
                         Verb::List
                     };
+                    // A role for one name then allows `kubectl get pod x --watch`, which is a list
+                    // with a field selector.
                     info.selected_name = selected_name(query);
                 }
                 Verb::Delete => info.verb = Verb::DeleteCollection,

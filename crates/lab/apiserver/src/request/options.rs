@@ -63,6 +63,8 @@ impl Query {
                 .parse()
                 .map(Some)
                 .map_err(|error: std::num::ParseIntError| {
+                    // The text of Go's `strconv`, which upstream's conversion of query parameters
+                    // returns as it is.
                     let why = match error.kind() {
                         std::num::IntErrorKind::PosOverflow
                         | std::num::IntErrorKind::NegOverflow => "value out of range",
@@ -139,6 +141,8 @@ impl ListOptions {
         };
         let continued = !self.continue_token.is_empty();
         let not_with_continue = "resourceVersionMatch is forbidden when continue is provided";
+        // client-go's reflector falls back to LIST and WATCH when a watch list is rejected
+        // (`client-go/tools/cache/reflector.go`).
         if self.watch {
             match self.send_initial_events {
                 None if !version_match.is_empty() => errors.forbidden(

@@ -36,6 +36,8 @@ pub(super) async fn apply(
     let options = WriteOptions::parse(&context.query, WriteKind::Apply)?;
     let config = read(content)?;
     let ownership = Ownership::new(context, resource, &options.field_manager, part);
+    // A closure, because a lost race merges again with the new live object; conflicts are then
+    // found against that one.
     let merged = |live: Option<&Value>| {
         let merged = ownership.apply(context, resource, live, &config.object, options.force)?;
         // Duplicate keys are reported after conflicts, as upstream.
@@ -57,6 +59,8 @@ pub(super) async fn apply(
             return Err(resource.not_found(name));
         }
         let object = new_object(resource, namespace, name, merged(None)?)?;
+        // A PATCH is authorized as `patch`; creating through it needs `create` as well, as in
+        // `handlers/patch.go`.
         context.authorize_creation()?;
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);

@@ -15,6 +15,8 @@ use crate::resource::Resource;
 use crate::types;
 
 /// Maximum size of a body.
+// `MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`: twice the limit of etcd, because JSON
+// is larger than the protobuf that upstream stores.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A body and its media type.
@@ -63,6 +65,7 @@ where
         let frame = frame.map_err(|error| {
             Status::bad_request(format!("reading the request body: {}", error.into()))
         })?;
+        // Trailers have no meaning here.
         let Ok(data) = frame.into_data() else {
             continue;
         };

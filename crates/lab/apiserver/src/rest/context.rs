@@ -70,6 +70,7 @@ impl Context {
         headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
         let query = Query::default();
         let info = RequestInfo::parse(&Method::GET, "/", &query);
+        // The identity of upstream's loopback client, which its bootstrap controllers use.
         let user = UserInfo::known("system:apiserver", &[auth::MASTERS]);
         Self {
             internal: true,

@@ -23,6 +23,7 @@ use crate::server::Refused;
 use crate::store::Expect;
 
 /// Number of attempts to generate a name that is not taken.
+// `maxNameGenerationCreateAttempts` in `apiserver/pkg/registry/generic/registry/store.go`.
 const NAME_TRIES: usize = 8;
 
 /// POST to a collection.
@@ -35,6 +36,8 @@ pub(crate) async fn create(
     let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
     let mut object = decode_object(context, resource, content, options.field_validation)?;
     match_namespace(resource, namespace, &mut object)?;
+    // Before ownership is recorded: fields that the server sets must not be owned by the client
+    // that sent them.
     wipe_system_fields(&mut object);
     resource.strategy.default(&mut object);
     Ownership::new(context, resource, &options.field_manager, Part::Main).update(
@@ -116,6 +119,8 @@ pub(crate) async fn create_object(
             "create not allowed while custom resource definition is terminating",
         ));
     }
+    // Once before and once after admission: a webhook may add the duplicate, and the warning says
+    // which of the two it was.
     dedup_owners(context, &mut object, false);
     let asked_name = meta::name(&object).to_owned();
     let attributes = Attributes {
@@ -128,9 +133,12 @@ pub(crate) async fn create_object(
         dry_run,
     };
     admission::admit(&attributes, &mut object, None).await?;
+    // After mutating admission: a webhook could add a rule to a role, and the user has to hold that
+    // rule too.
     auth::confirm_no_escalation(context, resource, namespace, None, &object)?;
     dedup_owners(context, &mut object, true);
     fill_system_fields(&mut object, context);
+    // Held until the object is stored, over the calls of validating webhooks; see `allocate`.
     let _reserved = prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();
     let base = meta::generate_name_base(&object).to_owned();
@@ -141,6 +149,8 @@ pub(crate) async fn create_object(
             // Some defaults depend on the name.
             resource.strategy.default(&mut object);
         }
+        // Inside the loop, because a generated name is validated like any other, and validating
+        // webhooks see it.
         validate(context, resource, &object)?;
         let name = meta::name(&object).to_owned();
         let named = Attributes {
@@ -155,6 +165,7 @@ pub(crate) async fn create_object(
                 current => current,
             }
         } else {
+            // The original stays for the next attempt with another name.
             let mut content = object.clone();
             resource.strategy.settle(&mut content);
             match context

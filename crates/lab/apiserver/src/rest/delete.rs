@@ -165,6 +165,8 @@ pub(crate) async fn delete_object(
 ) -> Result<Deletion, Status> {
     let state = &context.state;
     let key = resource.key(namespace, name);
+    // Unlike updates, without a limit: a delete depends on nothing but the preconditions, which are
+    // checked anew, and ends when the object is gone.
     loop {
         let entry = state
             .store
@@ -176,6 +178,8 @@ pub(crate) async fn delete_object(
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
+        // A delete that is already pending changes nothing; upstream's `Store.Delete` returns at
+        // this point, before validating admission.
         if let (Requested::For(name), false) = (requested, matches!(step, DeletionStep::Wait)) {
             let grace = match step {
                 DeletionStep::Grace { seconds, .. } => Some(seconds),
@@ -323,6 +327,8 @@ fn next_step(
         };
     }
     let running = match meta::deletion_grace_period_seconds(live) {
+        // Also repairs an object that was marked, but whose removal then failed
+        // (`apiserver/pkg/registry/rest/delete.go`).
         None | Some(0) => return DeletionStep::Remove,
         Some(running) => running,
     };
@@ -418,6 +424,7 @@ fn set_propagation(
             }
             (true, false)
         }
+        // A repeated delete without a policy keeps the one that is in force.
         (None, None) => (has(ORPHAN), has(FOREGROUND)),
     };
     if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {

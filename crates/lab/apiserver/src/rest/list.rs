@@ -29,6 +29,8 @@ const TOKEN: GeneralPurpose =
     GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// How long a read waits for a future revision.
+// `blockTimeout` in `apiserver/pkg/storage/cacher/watch_cache.go`. In one process a version is
+// never in the future, except for clients that carry it over from another server.
 const FUTURE_VERSION_WAIT: Duration = Duration::from_secs(3);
 
 /// One page of a collection.
@@ -65,6 +67,7 @@ pub(crate) async fn list(
     let mut metadata = serde_json::Map::new();
     metadata.insert("resourceVersion".into(), page.revision.to_string().into());
     if !page.continue_token.is_empty()
+        // Lists of custom resources are unstructured in Go, and always have the field.
         || (resource.custom.is_some() && representation.shape == Shape::Object)
     {
         metadata.insert("continue".into(), page.continue_token.clone().into());
@@ -169,6 +172,9 @@ pub(crate) async fn page(
     if options.continue_token.is_empty() {
         let version = parse_version(&options.resource_version)?;
         wait_for_version(context, &options.resource_version).await?;
+        // Without `resourceVersionMatch` a limit turns "not older than" into "exactly", the
+        // legacy exact match in `apiserver/pkg/storage/cacher/delegator/interface.go`: pages can
+        // be consistent only at one version.
         let limited_legacy = options.limit > 0 && options.version_match.is_none() && version > 0;
         if options.version_match == Some(VersionMatch::Exact) || limited_legacy {
             at = Some(version);
@@ -215,6 +221,7 @@ pub(crate) async fn page(
             Err(_) => return Err(expired(options, &prefix, start.as_deref())),
         };
         page.revision = keys.revision;
+        // The first page fixes the revision for the following ones, also within this request.
         at = Some(keys.revision);
         let last = keys.entries.last().map(|entry| entry.key.clone());
         if selection.is_everything() {
@@ -245,6 +252,8 @@ pub(crate) async fn page(
         let Some(last) = last.filter(|_| keys.more) else {
             return Ok(page);
         };
+        // The smallest key after the last one, as in etcd; a token with the last key itself would
+        // return it twice.
         let relative = format!("{}\0", &last[prefix.len()..]);
         if limit > 0 && page.entries.len() >= limit {
             page.continue_token = ContinueToken {
@@ -266,6 +275,8 @@ fn expired(options: &ListOptions, prefix: &str, start: Option<&str>) -> Status {
         return Status::expired("The resourceVersion for the provided list is too old.");
     };
     let token = ContinueToken {
+        // Upstream's marker for "continue at the current revision": a client that accepts an
+        // inconsistent list need not start over.
         revision: -1,
         start: start[prefix.len()..].to_owned(),
     };

@@ -51,6 +51,8 @@ pub(crate) async fn patch(
     let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).requested();
     let change = |live: &Value| {
         let mut object = edited(context, resource, live, &edit, options.field_validation)?;
+        // Defaults before ownership: a field that the patch removed and the default restores counts
+        // as unchanged.
         resource.strategy.default(&mut object);
         ownership.update(context, resource, Some(live), &mut object);
         match_namespace(resource, namespace, &mut object)?;

@@ -215,6 +215,8 @@ impl ScaleWrite<'_> {
     /// The requested scale, with its new owners.
     fn changed_scale(&self, before: &Value) -> Result<Value, Status> {
         let bytes = &self.content.bytes;
+        // The status of a scale belongs to the controller; a client that sends it back does not own
+        // it.
         let reset = FieldSet::of_fields(&["status"]);
         let mut scale = before.clone();
         match (self.context.info.verb, self.content.media_type.as_str()) {

@@ -32,6 +32,10 @@ use crate::server::Refused;
 use crate::store::{Entry, Expect};
 
 /// Number of attempts for a change that depends only on the object, when it loses a race.
+// kube-apiserver retries without a limit (`GuaranteedUpdate` in
+// `apiserver/pkg/storage/etcd3/store.go`). Here an attempt repeats admission as well, with its
+// calls of webhooks, so that a hot object must not keep a request busy until its deadline; the
+// client gets the 409 instead.
 const MAX_ATTEMPTS: usize = 5;
 
 /// Kinds that upstream validates like new ones on every update, metadata included.
@@ -242,9 +246,16 @@ pub(crate) async fn update_object(
             .get(&key)
             .ok_or_else(|| job.resource.not_found(job.name))?;
         let live = job.resource.read(&entry)?;
+        // Everything is repeated after a lost race, admission included: webhooks decided about an
+        // object that no longer exists in that form.
         let changed = admitted(context, job, &key, &live, change(&live)?.object).await?;
+        // A patch carries the live version, because it was computed from it, and is as repeatable
+        // as a request without one. A stale version of the client is not: it names what the client
+        // has read.
         let unconditional = meta::resource_version(&changed).is_empty()
             || meta::resource_version(&changed) == meta::resource_version(&live);
+        // `_reserved` lives until the end of the attempt: dropped earlier, a concurrent Service
+        // could be given the same address.
         let (new, _reserved) = checked(context, job, &live, changed)?;
         if job.requested {
             let old = job.shown(&live);
@@ -296,6 +307,8 @@ fn checked<'a>(
 ) -> Result<(Value, Option<Reservation<'a>>), Status> {
     let resource = job.resource;
     check_version(job, live, &new)?;
+    // Compared, and from here on equal: the no-op check in `commit` must not see the version as a
+    // change.
     meta::set_resource_version(&mut new, meta::resource_version(live));
     keep_system_fields(&mut new, live);
     dedup_owners(context, &mut new, job.requested);
@@ -413,6 +426,9 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
             metadata.remove(field);
         }
     };
+    // The order and the two modes follow `rest.BeforeUpdate`
+    // (`apiserver/pkg/registry/rest/update.go`): these fields are restored silently, a UID only if
+    // it is absent, so that a wrong one is still rejected by validation.
     restore("creationTimestamp", false);
     restore("generation", false);
     restore("uid", true);
@@ -446,9 +462,12 @@ async fn commit(
             .await?;
         return Ok(Updated::Deleted(new));
     }
+    // `settle` drops what is not stored; a dry run returns the object as admission left it.
     if !job.dry_run {
         job.resource.strategy.settle(&mut new);
     }
+    // A write without a change is not stored: no new version, no event. Controllers that apply in a
+    // loop would otherwise wake themselves.
     if finish(live, &mut new) {
         return Ok(Updated::Live(new));
     }

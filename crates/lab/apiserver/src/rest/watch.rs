@@ -27,10 +27,15 @@ use crate::respond::{self, Body};
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// Bookmark interval of an idle watch.
+// Both as in `apiserver/pkg/storage/cacher` (`defaultBookmarkFrequency`, and two seconds in
+// `nextBookmarkTime`): the last bookmark lets a reflector resume from the newest revision instead
+// of from its last event, which may be compacted.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// Time before its end at which a watch sends a last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Minimum default duration of a watch in seconds; the maximum is twice that.
+// `MinRequestTimeout` in `apiserver/pkg/server/config.go`; `handlers/get.go` multiplies it by a
+// random factor from 1 to 2.
 const DEFAULT_SECONDS: u64 = 1800;
 /// Duration of an unlimited watch: thirty years, tokio's own maximum for timers.
 const UNLIMITED: Duration = Duration::from_hours(24 * 365 * 30);
@@ -89,6 +94,8 @@ pub(crate) async fn watch(
     };
     let store = context.state.store.clone();
     let prefix = resource.collection(namespace);
+    // As upstream, a watch without a version or with version 0 begins with the state, as synthetic
+    // ADDED events; one with the version of a list continues from there.
     let with_state = match options.send_initial_events {
         Some(wanted) => wanted,
         None => from == 0,
@@ -116,6 +123,8 @@ pub(crate) async fn watch(
     } else {
         start = if from == 0 { store.revision() } else { from };
     }
+    // An expired version is an ERROR event in a 200 response, not a 410 response: client-go's
+    // reflector expects it in the stream.
     let Ok(watch) = store.watch(&prefix, start) else {
         return Ok(expired_stream(start, store.compacted_revision()));
     };
@@ -141,6 +150,8 @@ pub(crate) async fn watch(
         done: false,
     };
     for object in state_objects {
+        // Encoded before the first byte is sent: the objects are from one revision, and the watch
+        // continues exactly after it.
         initial.push(watcher.frame("ADDED", object));
     }
     if with_state && options.allow_bookmarks {
@@ -205,6 +216,8 @@ impl Watcher {
                 self.next_bookmark.min(last_bookmark)
             };
             let event = tokio::select! {
+                // Events before timers: a bookmark or the end of the watch must not overtake an
+                // event that has already happened.
                 biased;
                 event = self.watch.next() => event,
                 () = sleep_until(bookmark_at), if self.bookmarks && !self.last_bookmark_sent => {
@@ -224,6 +237,8 @@ impl Watcher {
                     }
                 }
                 Err(StoreError::Closed) => return None,
+                // Compaction overtook a slow client. It gets the same error as one that reconnects
+                // too late, and lists again.
                 Err(_) => {
                     self.done = true;
                     return Some(expired_frame(
@@ -237,6 +252,8 @@ impl Watcher {
 
     /// The event that a change causes with these selectors; `None` if there is none.
     fn event_frame(&mut self, event: &Event) -> Option<Bytes> {
+        // Upstream ends the watch at an object it cannot decode; here one damaged object must not
+        // stop all controllers of a kind.
         if event.entry.damage().is_some() {
             return None;
         }
@@ -246,6 +263,8 @@ impl Watcher {
                 EventKind::Put { created: false } => "MODIFIED",
                 EventKind::Delete => "DELETED",
             };
+            // The common case of a controller: stored bytes are copied to the socket, without
+            // parsing, for any number of watchers.
             if self.shape == Shape::Object && self.resource.is_verbatim(&event.entry) {
                 return Some(event_line(kind, &event.entry.value));
             }

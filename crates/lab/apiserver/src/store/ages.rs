@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Marks per maximal age: events are dropped in steps of this fraction of it.
+// One mark per write would cost as much as the log itself; history may therefore live up to a
+// twentieth longer than its limit.
 const STEPS: u32 = 20;
 
 /// Revisions with the time they were published, at most a few dozen marks.
@@ -23,6 +25,8 @@ impl Ages {
     /// Records that everything up to `revision` has been published.
     pub(super) fn note(&mut self, revision: u64, now: Instant, max_age: Duration) {
         match self.marks.back_mut() {
+            // Measured from the opening, not from the last write: under constant load a mark would
+            // otherwise never close, and its history never expire.
             Some(mark) if now.saturating_duration_since(mark.opened) < max_age / STEPS => {
                 mark.newest = now;
                 mark.revision = revision;

@@ -74,6 +74,8 @@ impl Disk {
         if self.path.symlink_metadata().is_err() {
             self.make()?;
         }
+        // The file holds all Secrets, unencrypted. An existing one is narrowed on every start,
+        // because a copy or a restored backup has the mode of its umask.
         private::narrow(&self.path).map_err(|error| self.cannot_open(redb::Error::Io(error)))?;
         let db = self.reopen()?;
         self.prepare(&db)?;
@@ -101,6 +103,8 @@ impl Disk {
         }
         .reopen()?;
         fill(&db)?;
+        // Closed before the rename: the database marks a clean shutdown when it is dropped. Renamed
+        // earlier, a crash would leave a new file that needs a repair at its first start.
         drop(db);
         let named = if in_place {
             unfinished.persist(&self.path)
@@ -135,6 +139,8 @@ impl Disk {
         let found = format_of(db).map_err(|error| self.unusable(error))?;
         match found {
             Some(FORMAT) => Ok(()),
+            // An unknown format is refused, not migrated: it was written by a newer version, which
+            // knows records that this one would drop.
             Some(other) if other != UNCHECKED_FORMAT => Err(StoreError::Format {
                 path: self.path.clone(),
                 reason: format!("it has format {other}, this version reads format {FORMAT}"),
@@ -243,6 +249,8 @@ fn fill(transaction: &WriteTransaction, batch: &Batch<'_>) -> Result<(), redb::E
         let mut space = log.insert_reserve(event.revision, length)?;
         record::encode(event, space.as_mut());
     }
+    // In the same transaction as the writes: removal costs no sync of its own, and a crash leaves
+    // either both or neither.
     for revision in batch.garbage {
         log.remove(revision)?;
     }

@@ -18,8 +18,12 @@ const GARBAGE_WITH_WRITES: usize = 64;
 const GARBAGE_WHEN_IDLE: usize = 512;
 
 /// Damaged objects that are logged one by one when the file is opened.
+// A file with a damaged region may have thousands; the metric `medley_apiserver_damaged_objects`
+// has their number.
 const MAX_LOGGED: usize = 20;
 
+// Between two attempts writes fail at once, instead of queueing behind a disk that hangs. The upper
+// bound keeps the server from staying read-only long after the disk is back.
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
 
@@ -46,6 +50,8 @@ impl Durable {
     /// Opens and reads the file. A file that the database cannot read as a whole is replaced by one
     /// with the readable records, and kept next to it.
     pub(super) fn open(disk: Disk) -> Result<(Self, State), StoreError> {
+        // Salvage is tried once: if the file it has written is corrupt too, the disk is failing,
+        // and a loop would rewrite it until it is full.
         let (db, state, garbage) = match guarded(&disk, || read(&disk)) {
             Err(error) if error.is_corruption() => {
                 disk.salvage(error)?;
@@ -77,6 +83,7 @@ impl Durable {
         else {
             return Ok(Vec::new());
         };
+        // Reads continue from memory meanwhile; only writes fail.
         if Instant::now() < *retry_at {
             return Err(error.clone());
         }
@@ -100,12 +107,17 @@ impl Durable {
 
     fn reopen(&self, state: &RwLock<State>) -> Result<(Database, Vec<Arc<Event>>), StoreError> {
         let db = self.disk.reopen().map_err(|error| match error {
+            // The file was open before, so this is a failure of the disk and not of the
+            // configuration.
             StoreError::Open { path, source } => StoreError::Io { path, source },
             other => other,
         })?;
         // Only the writer changes the state, so it is stable without the lock, which is not held
         // during I/O.
         let revision = state.read().revision;
+        // The record of the newest published revision has to be there. Without it the file is
+        // another one, restored or replaced under a running server, and continuing would hand out
+        // revisions a second time.
         let mut known = revision == FIRST_REVISION;
         let mut newest = HashMap::new();
         let mut events = Vec::new();
@@ -163,6 +175,8 @@ impl Durable {
             events,
             compacted,
             revision,
+            // A write makes at most two records obsolete: the version it replaces, and itself if it
+            // is a deletion. The constant on top lets a backlog shrink even without idle time.
             GARBAGE_WITH_WRITES + 2 * events.len(),
         )
     }
@@ -178,6 +192,8 @@ impl Durable {
             && self
                 .garbage
                 .iter()
+                // Only one record can be the newest one, which is kept; a second record settles the
+                // question without searching the queue.
                 .take(2)
                 .any(|useless| *useless != revision)
     }
@@ -199,6 +215,8 @@ impl Durable {
         };
         let count = garbage.min(self.garbage.len());
         let mut removed: Vec<_> = self.garbage.drain(..count).collect();
+        // A commit with events brings a newer record, and then the old one may go in the same
+        // transaction.
         if events.is_empty()
             && let Some(at) = removed.iter().position(|useless| *useless == revision)
         {

@@ -82,6 +82,8 @@ impl Entry {
     /// The parsed object, shared while in use: two hundred watchers with selectors share one parsed
     /// pod, and twenty thousand idle pods are just their bytes, which take a tenth of the memory.
     pub fn object(&self) -> Result<Arc<Value>, StoreError> {
+        // Held while parsing: two hundred watchers of one event would otherwise parse it two
+        // hundred times at once.
         let mut decoded = self.decoded.lock();
         if let Some(object) = decoded.upgrade() {
             return Ok(object);

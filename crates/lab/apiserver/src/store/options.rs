@@ -39,8 +39,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            // About the upper bound of a watch cache in kube-apiserver (`defaultUpperBoundCapacity`
+            // in `apiserver/pkg/storage/cacher`, 100 * 1024), which has one per resource; here it
+            // is one log for all.
             max_events: 100_000,
             max_history_bytes: 256 << 20,
+            // `DefaultCompactInterval` in `apiserver/pkg/storage/storagebackend/config.go`.
+            // Shorter, and a client that pauses between two pages of a list gets 410 more often
+            // than on a real cluster.
             max_age: Duration::from_mins(5),
             queue: 1024,
             cache_bytes: 8 << 20,

@@ -9,6 +9,8 @@ use tokio::sync::Semaphore;
 /// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
+    // A semaphore and a condition variable rather than a tokio channel: callers wait
+    // asynchronously, while the writer blocks on the disk and has no runtime.
     capacity: Semaphore,
     inner: Mutex<Inner<T>>,
     filled: Condvar,
@@ -49,6 +51,8 @@ impl<T> Queue<T> {
             return Err(item);
         };
         let mut inner = self.inner.lock();
+        // Checked again under the lock: `close` may have run since the permit was acquired, and the
+        // writer may have taken its last batch.
         if inner.closed {
             return Err(item);
         }
@@ -62,6 +66,8 @@ impl<T> Queue<T> {
 
     /// Rejects new items; queued ones are still taken.
     pub(super) fn close(&self) {
+        // The flag before the semaphore: a caller that already holds a permit finds it when it gets
+        // the lock, and callers still waiting for a permit get an error.
         self.inner.lock().closed = true;
         self.capacity.close();
         self.filled.notify_all();
@@ -77,6 +83,8 @@ impl<T> Queue<T> {
             match deadline {
                 None => self.filled.wait(&mut inner),
                 Some(deadline) => {
+                    // A timeout and a push can coincide; items win, or the push would wait for the
+                    // next wake-up.
                     let timed_out = self.filled.wait_until(&mut inner, deadline).timed_out();
                     if timed_out && inner.items.is_empty() && !inner.closed {
                         return Taken::Timeout;
@@ -87,6 +95,7 @@ impl<T> Queue<T> {
         let count = inner.items.len().min(limit);
         out.extend(inner.items.drain(..count));
         drop(inner);
+        // After the lock is released, so that a woken caller does not run straight into it.
         self.capacity.add_permits(count);
         Taken::Items
     }

@@ -63,6 +63,8 @@ pub(super) fn encode(event: &Event, space: &mut [u8]) {
     let key_length = u32::try_from(key.len()).unwrap_or(u32::MAX);
     head.extend_from_slice(&key_length.to_le_bytes());
     head.extend_from_slice(&sum(&[&entry.value]).to_le_bytes());
+    // The revision is the record's key in the table and not part of its bytes. In the checksum it
+    // detects a record that is returned under another revision, with intact content.
     let checksum = sum(&[&event.revision.to_le_bytes(), &head, key]);
     head.extend_from_slice(&checksum.to_le_bytes());
     head.extend_from_slice(key);
@@ -107,6 +109,7 @@ fn whole(revision: u64, bytes: &[u8]) -> Option<Record> {
             Some("its content does not match its checksum".to_owned())
         }
         Some(_) => None,
+        // Without a checksum the prefix is the only evidence that the length of the key is right.
         None if !key.starts_with(ROOT) => return None,
         None => check(&key, value).err(),
     };
@@ -125,6 +128,8 @@ fn whole(revision: u64, bytes: &[u8]) -> Option<Record> {
 /// A record with a damaged head, under its likely key. It counts as an object, not as a deletion:
 /// so the previous version does not reappear unnoticed, and the damaged one can be deleted.
 fn guess(revision: u64, bytes: &[u8]) -> Option<Record> {
+    // The key follows the head. A match further inside would be a path quoted in the object's own
+    // content.
     let near = bytes.get(..bytes.len().min(HEAD + 2 * ROOT.len()))?;
     let at = near
         .windows(ROOT.len())

@@ -230,6 +230,9 @@ impl State {
         }
         self.revision = event.revision;
         self.history_bytes += event.history_bytes();
+        // Each event is in two logs, as two pointers: one for watches across resources and
+        // compaction, one for the watches of a resource, which then do not scan the events of all
+        // others.
         self.log.push_back(Arc::clone(event));
         self.collection(collection_of(&event.entry.key))
             .log
@@ -242,6 +245,9 @@ impl State {
             .entry(name.into())
             .or_insert_with(|| Collection {
                 log: VecDeque::new(),
+                // Not 0: events of this resource may have been compacted together with a former
+                // collection of that name, and a watch from before must end with an error rather
+                // than miss them.
                 dropped: compacted,
                 wake: watch::Sender::new(0),
             })
@@ -313,6 +319,9 @@ impl State {
                 out.push_back(Arc::clone(event));
             }
         }
+        // Having read to the end of its log, a watch of an idle resource is up to date with the
+        // whole store: its bookmark may carry a revision that other resources have written.
+        // Otherwise its position would age until it is compacted.
         Ok(if log.len() - from <= limit {
             self.revision
         } else {
@@ -356,6 +365,8 @@ impl State {
         self.compacted = revision;
         while let Some(event) = self.log.pop_front_if(|event| event.revision <= revision) {
             self.history_bytes -= event.history_bytes();
+            // A version is garbage once the event that replaced it is compacted, not when it is
+            // replaced: until then lists at older revisions return it.
             if let Some(previous) = &event.previous {
                 garbage.push(previous.mod_revision);
             }
@@ -376,6 +387,8 @@ impl State {
             };
             collection.dropped = event.revision;
             collection.log.pop_front();
+            // With receivers it stays, although it is empty: a new collection would have another
+            // channel, and the existing watches would sleep forever.
             if collection.log.is_empty() && collection.wake.receiver_count() == 0 {
                 self.collections.remove(name);
             }

@@ -9,6 +9,7 @@ use super::state::resource_prefix;
 use super::{Event, Shared, StoreError};
 
 /// Events taken from the log under one lock.
+// Bounds the time that a far behind watcher holds the read lock, for which the writer waits.
 const CHUNK: usize = 256;
 
 /// A watch of all keys with a prefix: every event exactly once, in revision order.
@@ -36,6 +37,8 @@ impl Watch {
             None => shared.revision.subscribe(),
         };
         let compacted = shared.state.read().compacted;
+        // Equal is allowed: the watch starts after `from`, and everything after the compaction is
+        // in the log.
         if from < compacted {
             return Err(StoreError::Compacted {
                 requested: from,

@@ -24,8 +24,11 @@ use super::write::{Op, Request, Write, Written};
 use super::{Entry, Event, Shared, StoreError};
 
 /// Requests taken from the queue at once.
+// The default capacity of the queue: one commit can serve every caller that is waiting.
 const MAX_BATCH: usize = 1024;
 /// Bytes of content committed at once.
+// Bounds the memory of a transaction and how long its callers wait; two objects of the maximum size
+// fit. A transaction of one caller is never split, so a batch may exceed this by one request.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// How long the queue must be idle before obsolete records are removed.
 const IDLE_DELAY: Duration = Duration::from_millis(20);
@@ -87,6 +90,8 @@ impl Writer {
                     // Callers that were served in one batch come back at the same time. Without
                     // waiting for them, the first one back would have a sync for itself and the
                     // others would wait for it.
+                    // A single caller does not wait: there is no second one that the delay could
+                    // help.
                     if size > 1 {
                         queue.gather(size, (started.elapsed() / 4).min(MAX_BATCH_WAIT));
                     }
@@ -128,6 +133,8 @@ impl Writer {
 
     /// Processes a batch of requests.
     pub(super) fn process(&mut self, requests: impl IntoIterator<Item = Request>) {
+        // Before anything is staged: recovery may publish events of a batch that was reported as
+        // failed, and preconditions have to be checked against them.
         let mut failure = self.recover().err();
         let mut staged = Staged::default();
         let mut compactions = Vec::new();
@@ -143,6 +150,8 @@ impl Writer {
                 }
                 Request::Compact { revision, answer } => compactions.push((revision, answer)),
             }
+            // After a failed commit the remaining requests are refused: the file is reopened at the
+            // start of a later batch, when its backoff has passed.
             if staged.bytes > MAX_BATCH_BYTES {
                 failure = self.flush(std::mem::take(&mut staged)).err();
             }
@@ -187,6 +196,8 @@ impl Writer {
                     key: Arc::clone(&write.key),
                     current,
                 };
+                // If the commit fails, the write it conflicts with has not happened; the caller
+                // then gets the error of the commit and may try again.
                 return match in_batch {
                     Some(_) => Outcome::Tentative(conflict),
                     None => Outcome::Refused(conflict),
@@ -195,6 +206,8 @@ impl Writer {
             planned.push(current);
         }
 
+        // All preconditions hold; only now is content created. `self.next` advances once all of it
+        // is there, so that a panic in a content function uses up no revision.
         let mut events = Vec::with_capacity(writes.len());
         for ((write, current), revision) in writes.into_iter().zip(planned).zip(self.next..) {
             let (content, delete) = match write.op {
@@ -206,6 +219,8 @@ impl Writer {
                 return Outcome::Refused(StoreError::Content { key: write.key });
             };
             let (key, created) = match &current {
+                // The key of the previous version is shared: an object that is updated for hours
+                // keeps one allocation for it.
                 Some(entry) => (Arc::clone(&entry.key), entry.create_revision),
                 None => (write.key, revision),
             };
@@ -263,10 +278,13 @@ impl Writer {
         for event in events {
             state.apply(event);
         }
+        // Downgraded before the wake-ups: watchers read as soon as they wake, and the write lock
+        // would make each of them block.
         let state = RwLockWriteGuard::downgrade(state);
         state.wake(events);
         drop(state);
         self.shared.revision.send_replace(last.revision);
+        // Adopted events have revisions that this process had assigned and given up.
         self.next = self.next.max(last.revision + 1);
         self.ages
             .note(last.revision, (self.options.clock)(), self.options.max_age);
@@ -279,6 +297,8 @@ impl Writer {
             return Err(StoreError::FutureRevision { requested, current });
         }
         if let Some(durable) = &mut self.durable {
+            // In the other order a crash would bring back history that clients were already
+            // refused: a list at an old revision would fail with 410 and then succeed.
             durable.commit(&[], requested, current)?;
         }
         self.forget(requested);

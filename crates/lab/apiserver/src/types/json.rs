@@ -12,8 +12,11 @@ use super::scalars;
 use super::table::{Field, Scalar, Shape, Table, TypeId, table};
 
 /// Levels of nesting before decoding gives up.
+// A second line of defence: the parser has limited the body before, and no built-in type but the
+// JSON schema of CRDs nests without bound.
 const MAX_DEPTH: usize = 512;
 /// Maximum number of reported unknown fields; the rest is only dropped, as upstream.
+// `sigs.k8s.io/json` stops collecting strict errors at 100.
 const MAX_UNKNOWN: usize = 100;
 
 /// A decoded object.
@@ -113,6 +116,8 @@ impl Decoder {
     }
 
     fn save(&mut self, error: String) {
+        // Go's decoder keeps the first type error and decodes on. An error of a type's own decoder,
+        // such as a malformed time, ends it and is reported instead.
         self.saved.get_or_insert(error);
     }
 
@@ -146,6 +151,8 @@ impl Decoder {
                 Value::Object(entries) => {
                     self.fields(self.table.get(id).name, &structure.fields, entries)
                 }
+                // A null leaves a Go struct at its zero value, whose fields without `omitempty` are
+                // then written.
                 Value::Null => Ok(self.zero(id)),
                 other => Ok(self.wrong(id, &other)),
             },

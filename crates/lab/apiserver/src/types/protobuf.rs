@@ -18,6 +18,7 @@ use super::table::{Scalar, Shape, Struct, TypeId, table};
 /// Prefix of every body.
 pub(crate) const PREFIX: &[u8; 4] = b"k8s\0";
 /// Levels of messages before decoding gives up.
+// Messages nest on the stack here; a body of 3 MiB could otherwise hold a million levels.
 const MAX_DEPTH: usize = 200;
 
 /// Decodes a body: the prefix and a `runtime.Unknown` around the object. A missing kind is taken
@@ -106,6 +107,8 @@ impl<'a> Envelope<'a> {
             if kind.kind.is_empty() {
                 kind.kind.clone_from(&default.kind);
             }
+            // As `gvkWithDefaults` of upstream's JSON decoder. Its protobuf decoder
+            // (`copyKindDefaults`) also replaces a group that was sent without a version.
             if kind.version.is_empty() && kind.group.is_empty() {
                 kind.group.clone_from(&default.group);
             }
@@ -205,6 +208,7 @@ fn field_into(
             let Value::Array(items) = slot else {
                 return Ok(());
             };
+            // proto2 does not pack lists by default, but decoders have to accept both forms.
             match (packable(*item), wire) {
                 (true, Wire::Bytes(packed)) => {
                     let mut reader = Reader::new(packed);

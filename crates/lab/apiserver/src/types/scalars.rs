@@ -23,6 +23,7 @@ pub(super) fn micro_time(text: &str) -> Result<Option<String>, String> {
 /// The text of a time; `None` for Go's zero time.
 pub(super) fn format_time(time: Timestamp, micros: bool) -> Option<String> {
     let utc = Offset::UTC.to_datetime(time);
+    // Go's `metav1.Time` writes its zero value as null, which clients take for "not set".
     if utc == civil::datetime(1, 1, 1, 0, 0, 0, 0) {
         return None;
     }

@@ -60,6 +60,8 @@ pub(super) async fn bind(
                 "pod {name} is already assigned to node \"{assigned}\""
             )));
         }
+        // A gated pod must not be bound, whatever the scheduler believes: `BindingREST` in
+        // `pkg/registry/core/pod/storage/storage.go` refuses it too.
         if live
             .pointer("/spec/schedulingGates")
             .and_then(Value::as_array)

@@ -40,6 +40,8 @@ pub(super) async fn evict(
     options.dry_run |= WriteOptions::parse(&context.query, WriteKind::Create)?.dry_run;
     let entry = context.entry(pods, namespace, name)?;
     let pod = pods.read(&entry)?;
+    // The budget is reduced before the pod is deleted: if the delete then fails, one disruption too
+    // few is allowed until the disruption controller corrects it, never one too many.
     if !ignores_budget(&pod) {
         take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
     }
@@ -114,6 +116,7 @@ async fn take_from_budget(
                 .and_then(Value::as_i64)
                 .unwrap_or_default()
         };
+        // The numbers belong to an older spec; ten seconds is upstream's suggestion for the retry.
         if status("observedGeneration") < meta::generation(live) {
             let why = format!(
                 "The disruption budget {budget_name} is still being processed by the server."
@@ -130,6 +133,8 @@ async fn take_from_budget(
             return Err(refused(0, &why));
         }
         object["status"]["disruptionsAllowed"] = (allowed - 1).into();
+        // The disruption controller counts the pod as gone before it sees the deletion, and drops
+        // the entry if the pod is still there after two minutes.
         object["status"]["disruptedPods"][name] = format_time(context.now).into();
         Ok(Changed { object })
     };

@@ -21,6 +21,7 @@ const KIND: &str = "TokenRequest";
 /// Minimum lifetime of a token in seconds.
 const MIN_SECONDS: i64 = 600;
 /// Maximum lifetime in seconds.
+// Both limits from `pkg/apis/authentication/validation/validation.go`.
 const MAX_SECONDS: i64 = 1 << 32;
 /// Default lifetime in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -37,6 +38,8 @@ pub(super) fn issue(
     let entry = context.entry(accounts, namespace, name)?;
     let account = accounts.read(&entry)?;
     let seconds = match request.number("spec.expirationSeconds") {
+        // The default of `pkg/apis/authentication/v1/defaults.go`. An explicit 0 is not
+        // distinguished from an absent field here; upstream rejects it.
         0 => DEFAULT_SECONDS,
         seconds => seconds,
     };
@@ -56,6 +59,8 @@ pub(super) fn issue(
     }
     let mut audiences = request.strings("spec.audiences");
     if audiences.is_empty() {
+        // The audience of the API server itself, which is the issuer unless `--api-audiences` names
+        // others.
         audiences.push(state.authenticator.issuer().to_owned());
     }
     let bound = bound_object(context, namespace, name, &request)?;

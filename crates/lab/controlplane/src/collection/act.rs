@@ -63,6 +63,8 @@ impl Collector {
             return Ok(live);
         }
         let free = |reference: &OwnerReference| OwnerReference {
+            // Breaks a cycle of owners in foreground deletion, each of which would wait for the
+            // other.
             block_owner_deletion: reference.block_owner_deletion.map(|_| false),
             ..reference.clone()
         };

@@ -170,6 +170,8 @@ impl Graph {
         }
         if let Some(dependents) = self.dependents.get(uid) {
             effects.enqueue.extend(dependents.iter().cloned());
+            // Remembered only if it has dependents: they would each ask the API server for the same
+            // absent owner.
             effects.gone = Some(node);
         }
     }

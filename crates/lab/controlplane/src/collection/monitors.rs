@@ -42,6 +42,7 @@ impl Monitors {
             running: JoinSet::new(),
             followed: HashMap::new(),
         };
+        // Nothing can be decided without discovery: the kind of an owner is resolved by it.
         while !monitors.refresh().await {
             tokio::time::sleep(SETTLE_DELAY).await;
         }

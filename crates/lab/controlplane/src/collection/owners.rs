@@ -52,6 +52,8 @@ impl Gone {
     }
 
     fn add(&mut self, identity: Identity) {
+        // Dropped as a whole: an entry that is missing costs one request, and deletions come in
+        // bursts whose entries are of no use afterwards.
         if self.0.len() >= ABSENT_CACHE_SIZE {
             self.0.clear();
         }
@@ -104,6 +106,8 @@ impl Collector {
         }
         let namespace = if kind.namespaced { namespace } else { "" };
         let found = self.get(kind, namespace, &reference.name).await?;
+        // An object of the same name with another UID is another object, and does not keep the
+        // dependents of the first.
         let meant = found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid));
         let Some(owner) = meant else {
             let identity = Identity::meant(reference, namespace);

@@ -16,6 +16,8 @@ use crate::object;
 use crate::pod::is_terminal;
 
 /// Estimate for finalizers.
+// `finalizerEstimateSeconds` in
+// `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`.
 const FINALIZER_ESTIMATE: Duration = Duration::from_secs(15);
 
 /// Access to the objects of all kinds.
@@ -72,6 +74,8 @@ async fn delete(
 ) -> Result<Vec<ObjectMeta>, kube::Error> {
     let background = DeleteParams::background();
     let everything = ListParams::default();
+    // One request for each kind where the API allows it; objects one by one are the fallback of
+    // upstream, too.
     let supported = kind.can(&["deletecollection"])
         && or_unsupported(api.delete_collection(&background, &everything).await)?.is_some();
     if !kind.can(&["list"]) {

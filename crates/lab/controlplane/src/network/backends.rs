@@ -46,6 +46,7 @@ pub(super) fn addresses(pod: &Pod) -> Vec<IpAddr> {
     let all = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
     let mut found: Vec<IpAddr> = all.filter_map(|ip| ip.parse().ok()).collect();
     if found.is_empty() {
+        // Statuses written by simple kubelets have only the single address.
         let only = status.pod_ip.as_deref();
         found.extend(only.and_then(|ip| ip.parse::<IpAddr>().ok()));
     }
@@ -123,6 +124,7 @@ pub(super) fn concerns_services(change: &Change<Pod>) -> bool {
         let spec = pod.spec.as_ref();
         spec.map(|spec| (spec.hostname.clone(), spec.subdomain.clone()))
     };
+    // Kubelets write the status of a pod often; only these fields reach an endpoint.
     old.metadata.labels != new.metadata.labels
         || names(old) != names(new)
         || is_leaving(old) != is_leaving(new)

@@ -47,10 +47,14 @@ impl Reconcile for SliceController {
         };
         let mut plan = slices::plan(&service, &pods, &nodes, &existing);
         if service.metadata.deletion_timestamp.is_some() {
+            // A slice created now could escape the garbage collector, which may have listed the
+            // dependents of the Service already.
             plan.create.clear();
         }
         let applied = apply(&self.caches.slice_writer, plan).await;
         if let Err(error) = &applied
+            // A conflict means that the cache lags behind. The retry resolves it, and an event
+            // would only alarm.
             && !error.is_conflict()
         {
             let text = format!("Error updating Endpoint Slices for Service {key}: {error}");
@@ -73,6 +77,7 @@ async fn apply(writer: &Writer<EndpointSlice>, plan: Plan) -> Result<(), Error> 
     for slice in &plan.update {
         writer.replace(slice).await?;
     }
+    // Last: addresses move between slices, and must not be missing from all of them in between.
     for slice in &plan.delete {
         writer.delete(&slice.metadata).await?;
     }

@@ -17,6 +17,8 @@ pub(super) const MANAGER: &str = "endpoint-controller";
 /// Annotation of truncated Endpoints.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Maximum number of addresses in one object.
+// `maxCapacity` in `pkg/controller/endpoint/endpoints_controller.go`: Endpoints are one object per
+// Service, and clients that need more read EndpointSlices.
 const CAPACITY: usize = 1000;
 
 /// Addresses by IP and pod, in the order in which they are written.

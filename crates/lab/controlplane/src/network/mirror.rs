@@ -19,6 +19,7 @@ const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// Annotations that are not mirrored.
 const OWN_ANNOTATIONS: [&str; 2] = [
     "endpoints.kubernetes.io/last-change-trigger-time",
+    // On a copy it would make `kubectl apply` prune fields that it has never set there.
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 /// Maximum number of mirrored addresses per subset (`--mirroring-max-endpoints-per-subset`).
@@ -45,6 +46,8 @@ pub(super) fn is_mirrored(service: &Service, endpoints: &Endpoints) -> bool {
     label(SKIP) != Some("true")
         && label(endpoints::MANAGED_BY) != Some(endpoints::MANAGER)
         && !elects_leader(endpoints)
+        // With a selector the slices come from the pods; mirrored as well, each address would be
+        // there twice.
         && spec.is_none_or(|spec| spec.selector.is_none())
 }
 

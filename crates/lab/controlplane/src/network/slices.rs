@@ -117,6 +117,8 @@ fn plan_for_type(
             let ports = ports_key(slice.ports.as_deref().unwrap_or_default());
             by_ports.entry(ports).or_default().push(slice);
         } else {
+            // Such a slice belongs to a former Service of the same name: its owner reference has
+            // another UID.
             plan.delete.push((*slice).clone());
         }
     }
@@ -205,6 +207,7 @@ fn plan_for_ports(
         let labels = labels(service);
         let relabelled = slice.metadata.labels.as_ref() != Some(&labels);
         if kept.len() != old.len() || changed || relabelled {
+            // An emptied slice goes; `recycle` may give it to new endpoints.
             if kept.is_empty() && !old.is_empty() {
                 plan.delete.push((*slice).clone());
                 continue;
@@ -225,6 +228,8 @@ fn plan_for_ports(
         fill(slice, &mut missing);
     }
     while !missing.is_empty() {
+        // A slice that does not change otherwise is rewritten only for a remainder that fits into
+        // it whole: each update is sent to every kube-proxy.
         let fitting = (missing.len() < MAX_ENDPOINTS_PER_SLICE)
             .then(|| closest_fit(&same, missing.len()))
             .flatten();

@@ -127,6 +127,8 @@ impl Evictor {
             "DeletionByTaintManager",
             "Taint manager: deleting due to NoExecute taint",
         )] });
+        // The condition before the deletion: a Job with a pod failure policy distinguishes a
+        // disruption from a failure by it.
         if self.caches.set_pod_status(pod, status).await? {
             self.caches.pod_writer.delete(&pod.metadata).await?;
             self.caches.pods.wait_for_deletion(&pod.metadata).await;

@@ -13,6 +13,8 @@ use super::{Caches, Timing, evictor, readiness, taints};
 use crate::pod::{is_terminal, node_name, phase};
 
 /// Number of terminated pods to keep (`--terminated-pod-gc-threshold`).
+// kube-controller-manager's default. Below it terminated pods are left to their owners, since users
+// read their status and logs.
 const TERMINATED_POD_THRESHOLD: usize = 12_500;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const WORKERS: usize = 2;
@@ -119,6 +121,7 @@ fn pods_to_delete(
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_some())
         .filter(|pod| match node_name(pod) {
+            // An unscheduled pod in deletion has no kubelet that could confirm it.
             None => true,
             Some(name) => node(name).is_some_and(|node| is_out_of_service(&node)),
         });

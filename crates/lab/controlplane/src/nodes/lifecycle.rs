@@ -196,6 +196,7 @@ impl Lifecycle {
         let now = Instant::now();
         let mut memory = self.memory.lock();
         let last_heartbeat = *memory.last_heartbeat.entry(name.to_owned()).or_insert(now);
+        // A lease that lasts longer is the kubelet's own statement that it will renew less often.
         let left = (last_heartbeat + grace.max(lasts)).saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
@@ -269,6 +270,7 @@ impl Lifecycle {
         if memory.all_down {
             return (Expulsion::None, None);
         }
+        // A node that has the taint has had its turn; only the first one is limited.
         if taints::expels(node) {
             return (Expulsion::Taint(key), None);
         }

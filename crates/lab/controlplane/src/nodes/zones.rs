@@ -102,6 +102,9 @@ impl Zones {
         let interval = match zone.state() {
             State::Normal | State::Full => pace.normal,
             State::Partial if zone.total > LARGE_ZONE_SIZE => pace.in_trouble,
+            // In a small zone half of the nodes may be behind one switch; evicting would overload
+            // the other half. Asked again after the normal interval, when the state may have
+            // changed.
             State::Partial => return Err(pace.normal),
         };
         let due = zone.last.map_or(now, |last| last + interval);

@@ -154,6 +154,8 @@ impl Binder {
         volume: &Arc<PersistentVolume>,
         claim: &Arc<PersistentVolumeClaim>,
     ) -> Result<(), Error> {
+        // The volume first, with its resource version: two claims that want it conflict here,
+        // before either of them refers to it.
         let volume = self.bind_volume(volume, claim).await?;
         let volume = self.write_phase(&volume, "Bound", None).await?;
         let claim = self.bind_claim(claim, &volume).await?;
@@ -180,6 +182,8 @@ impl Binder {
             resource_version: claim.metadata.resource_version.clone(),
             field_path: None,
         });
+        // Marks what this controller did, so that it may undo it: `unbind` leaves a reference that
+        // a user has set.
         if !meant {
             mark(&mut volume.metadata.annotations, BOUND_BY_CONTROLLER);
         }
@@ -231,6 +235,8 @@ impl Binder {
     async fn reclaim(&self, volume: &Arc<PersistentVolume>, then: Reclaim) -> Result<(), Error> {
         let mut volume = Arc::clone(volume);
         if !matches!(volume_phase(&volume), Some("Released" | "Failed")) {
+            // Before it is deleted: a crash in between leaves a Released volume, which no other
+            // claim gets, and never an Available one with old data.
             volume = self.write_phase(&volume, "Released", None).await?;
         }
         match then {

@@ -119,6 +119,8 @@ fn find(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) -> Step {
     if let Some(volume) = matching::best(claim, around.volumes, waits, around.node) {
         return Step::Bind(Arc::clone(volume));
     }
+    // After matching: a claim without a class may be bound to a volume without one, and only
+    // otherwise gets the default class.
     if asked_class(claim).is_none()
         && let Some(class) = around.default_class
     {

@@ -21,9 +21,10 @@ pub(super) fn is_meant_for(volume: &PersistentVolume, claim: &PersistentVolumeCl
     })
 }
 
-/// The volume for a claim: one reserved for it, or the smallest unbound one that matches; among
-/// those, the one with the fewest additional access modes. A claim that waits for a consumer gets
-/// an unbound one only on the node selected for the consumer.
+/// The volume for a claim: one reserved for it, or of the unbound ones that match those with the
+/// fewest access modes, and of these the smallest (`pkg/controller/volume/persistentvolume/index.go`,
+/// which tries exact access modes first). A claim that waits for a consumer gets an unbound one only
+/// on the node selected for the consumer.
 pub(super) fn best<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &'a [Arc<PersistentVolume>],
@@ -37,6 +38,8 @@ pub(super) fn best<'a>(
     if let Some(meant) = fits.iter().find(|volume| is_meant_for(volume, claim)) {
         return Some(meant);
     }
+    // Until the scheduler has chosen a node any volume could turn out to be unreachable for the
+    // pod.
     if waits && node.is_none() {
         return None;
     }

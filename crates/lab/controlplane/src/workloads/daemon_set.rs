@@ -131,6 +131,8 @@ impl Reconcile for DaemonSets {
         });
         let applied = self.apply(&set, hash, &plan).await;
 
+        // Read again for the status, since pods were created and deleted in between and the cache
+        // has them.
         let pods = claims.owned(&set.metadata, &wanted);
         let now = Timestamp::now();
         let nodes = self.atlas.lock().verdicts(&set);
@@ -149,6 +151,7 @@ impl Reconcile for DaemonSets {
         if set.status.as_ref() != Some(&status) {
             self.writer.replace_status(&set.metadata, &status).await?;
         }
+        // The status first: it shows how far an attempt got that failed.
         applied?;
         let limit = spec.revision_history_limit.unwrap_or(REVISIONS);
         for revision in unused(&revisions, &current, &pods, limit) {

@@ -46,6 +46,8 @@ pub(super) async fn start(manager: &Manager) {
     queue.enqueue_mapped(&sets, move |change| {
         concerned(&owners, |it| Some(&it.spec.as_ref()?.selector), change)
     });
+    // For `Recreate`, which waits until the last old pod has ended; the status of its set is 0
+    // earlier, when the pod begins to terminate.
     let (owners, of_pods) = (deployments.clone(), sets.clone());
     queue.enqueue_mapped(&pods, move |change| {
         waits_for_end(&owners, &of_pods, change)
@@ -132,6 +134,8 @@ impl DeploymentController {
     }
 
     async fn apply(&self, deployment: &Deployment, plan: &Plan) -> Result<(), Error> {
+        // The status last: it describes the sets after these writes. After a crash before it the
+        // next reconcile derives the same plan from the live sets.
         if let Some(set) = &plan.create {
             self.create(deployment, set).await?;
         }
@@ -139,6 +143,7 @@ impl DeploymentController {
             self.update(deployment, update).await?;
         }
         for set in &plan.delete {
+            // Only as it was seen: a rollback may have scaled it up in the meantime.
             self.sets.writer.delete_unchanged(&set.metadata).await?;
         }
         if plan.deployment != *deployment {
@@ -204,6 +209,7 @@ impl DeploymentController {
         let message = format!("Failed to create new replica set {set:?}: {cause}");
         let spec = deployment.spec.as_ref();
         let deadline = spec.and_then(|spec| spec.progress_deadline_seconds);
+        // The largest number stands for no deadline.
         if deadline.is_some_and(|deadline| deadline != i32::MAX) {
             let mut changed = deployment.clone();
             let failed = status::condition(

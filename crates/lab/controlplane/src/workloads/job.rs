@@ -174,6 +174,8 @@ impl Controller {
         let mut job = self
             .write(inputs.job.clone(), report.status.clone())
             .await?;
+        // Only after the status is written: a failed write repeats the reconcile, and the failures
+        // would be counted twice.
         self.backoffs.lock().insert(key.clone(), inputs.backoff);
         if let Some(event) = report.new_event {
             event.emit(&self.events, inputs.job);
@@ -196,6 +198,8 @@ impl Controller {
         status::count_released(&mut status, &tracked);
         let finished = report
             .verdict
+            // The final condition comes last: a finished Job is not reconciled again, and pods that
+            // still have the finalizer would be kept until the orphan controller finds them.
             .filter(|_| failure.is_none() && !report.more)
             .filter(|verdict| decide::finish(inputs, &mut status, verdict));
         job = self.write(job, status).await?;

@@ -29,6 +29,8 @@ pub(crate) use selector::{Selector, matches, matches_all, selector};
 pub(crate) use template::pod_from_template;
 
 /// Maximum number of pods created or deleted in one reconcile (kube-controller-manager's burst).
+// `BurstReplicas` in `pkg/controller/replicaset/replica_set.go`; the rest follows when the created
+// pods appear in the cache.
 pub(crate) const BURST: usize = 500;
 
 /// Kinds of objects in namespaces.
@@ -88,6 +90,8 @@ impl PodControl {
                 self.events.normal(owner, "SuccessfulCreate", text);
                 Ok(Some(created))
             }
+            // No error and no event: every attempt would fail until the namespace is gone, and the
+            // owner goes with it.
             Err(error) if error.is_namespace_terminating() => Ok(None),
             Err(error) => {
                 let text = format!("Error creating: {}", error.message());

@@ -54,6 +54,8 @@ impl Reconcile for ReplicaSets {
         let wanted = match set.spec.as_ref().map(|spec| selector(&spec.selector)) {
             Some(Ok(wanted)) => wanted,
             Some(Err(error)) => {
+                // Not retried, since only a change of the spec can repair it, and that enqueues the
+                // set.
                 warn!(replica_set = %key, %error, "invalid selector");
                 return Ok(Next::Wait);
             }
@@ -68,6 +70,8 @@ impl Reconcile for ReplicaSets {
             None
         };
         let now = Timestamp::now();
+        // Read again, since the cache has the pods just written; the status would otherwise be one
+        // step behind.
         let mut active = self.pods.claims.owned(&set.metadata, &wanted);
         let terminating = active.iter().filter(|pod| is_terminating(pod)).count();
         active.retain(|pod| is_active(pod));
@@ -77,6 +81,7 @@ impl Reconcile for ReplicaSets {
         if set.status.as_ref() != Some(&status) {
             self.writer.replace_status(&set.metadata, &status).await?;
         }
+        // After the status, which shows the failure; the error then requeues with backoff.
         failed.map_or(Ok(next), |(_, error)| Err(error))
     }
 }

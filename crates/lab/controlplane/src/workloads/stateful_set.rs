@@ -109,6 +109,7 @@ impl Controller {
         {
             revisions.push(Arc::clone(&update));
         }
+        // A new set has no status yet, and its first revision is both current and updated.
         let current = current_revision(set, &revisions).unwrap_or_else(|| Arc::clone(&update));
         let (current, update) = (read(&current)?, read(&update)?);
 
@@ -131,6 +132,8 @@ impl Controller {
         }
         applied?;
 
+        // Revisions of live pods stay, also beyond the limit: a pod below the partition of an
+        // update is recreated from its own.
         let mut live: HashSet<String> = [current.name, update.name].into();
         live.extend(pods.iter().map(|pod| identity::revision(pod).to_owned()));
         let limit = spec.revision_history_limit.unwrap_or(10);
@@ -145,6 +148,8 @@ impl Controller {
                 slow_start(steps.len(), |number| self.take(set, &steps[number])).await;
             return failure.map_or(Ok(()), Err);
         }
+        // In order, and the first failure ends it: with `OrderedReady` a pod must not exist before
+        // its predecessors.
         for step in steps {
             self.take(set, step).await?;
         }

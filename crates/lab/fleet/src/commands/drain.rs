@@ -41,6 +41,7 @@ pub async fn drain(
     progress: impl Fn(String),
 ) -> Result<(), Error> {
     let end = options.timeout.map(|timeout| Instant::now() + timeout);
+    // Before the pods are listed: pods scheduled in between would be missed.
     cordon(client, node).await?;
     progress(format!("node/{node} cordoned"));
     let everywhere: Api<Pod> = Api::all(client.clone());
@@ -74,6 +75,8 @@ pub(super) fn choose<'a>(
         if annotations.is_some_and(|all| all.contains_key(MIRROR)) {
             continue;
         }
+        // Terminated pods hold no resources and are protected by no budget; kubectl deletes them
+        // too.
         if is_over(pod) {
             leaving.push(pod);
             continue;

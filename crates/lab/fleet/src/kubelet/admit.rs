@@ -45,6 +45,7 @@ pub(crate) fn rejection(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Option<R
         );
     }
     let mut info = NodeInfo::new(node);
+    // Two pods bound to one node at once must not reject each other: the older one is admitted.
     for other in others.iter().filter(|other| comes_before(other, pod)) {
         info.add(&Arc::new(PodInfo::new(other)));
     }

@@ -159,6 +159,8 @@ fn live(
     let started = status.start_time.as_ref().map_or(clock.now, |at| at.0);
     if let Some(seconds) = spec.active_deadline_seconds {
         let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        // In real time: deadlines are part of the spec that a user reads, while the durations of
+        // pulls and starts are simulated.
         if clock.passed(started, limit) {
             finish(status, clock.now, 137);
             status.phase = Some("Failed".into());
@@ -176,6 +178,7 @@ fn live(
             message: format!("Failed to create pod sandbox: {why}"),
             part: None,
         });
+        // Only for its side effect, a wake-up.
         clock.passed(clock.now, SANDBOX_RETRY_DELAY);
         conditions::set(status, pod, spec, clock.now);
         return false;
@@ -408,6 +411,8 @@ fn stop(
         .chain(status.init_container_statuses.iter().flatten())
         .any(runs);
     let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+    // Nominal durations are compared, as if the simulation ran in real time: whether a container is
+    // killed with 137 must not depend on the speed.
     let in_time = inputs.behaviour.stops_after() <= grace;
     if running {
         let stopped = if in_time {

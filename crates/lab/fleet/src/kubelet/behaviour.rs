@@ -188,6 +188,7 @@ pub(crate) fn init_runs_for() -> Duration {
 /// Time until a container starts, with jitter per container.
 pub(crate) fn starts_after(pod: &Pod, container: &Container) -> Duration {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    // Derived from the pod and not random: every reconcile has to compute the same time.
     let name = format!("{uid}/{}", container.name);
     MIN_PULL_TIME.mul_f64(1.0 + hash::fraction(&name))
 }

@@ -230,6 +230,7 @@ fn pulled(plan: &Plan<'_>, image: &str) -> String {
     let took = plan.starts_after.as_millis();
     format!(
         "Successfully pulled image {image:?} in {took}ms ({took}ms including waiting). Image size: {} bytes.",
+        // Derived from the name, so that an image has the same size in every event and every run.
         10_000_000 + hash::of(image.as_bytes()) % 90_000_000
     )
 }
@@ -244,6 +245,8 @@ fn start(
         status.restart_count += 1;
     }
     let uid = plan.pod.metadata.uid.as_deref().unwrap_or_default();
+    // Not random, so that a repeated reconcile writes the same ID; the count gives each restart
+    // another one.
     let instance = format!("{uid}/{}/{}", status.name, status.restart_count);
     status.container_id = Some(format!("containerd://{}", digest(&instance)));
     let image = plan.container.image.as_deref().unwrap_or_default();
@@ -264,6 +267,7 @@ fn start(
 fn run(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &mut Clock) -> bool {
     let started = running(status).and_then(|running| time(running.started_at.as_ref()));
     let started = started.unwrap_or(clock.now);
+    // Before the normal end, which such a container never reaches.
     if let Outcome::Dies { code, message } = &plan.outcome {
         let text = Some(message.clone());
         status.state = Some(end(status, *code, text, clock.now));

@@ -195,6 +195,7 @@ fn waiting(pod: &Pod) -> BTreeSet<&str> {
 /// The host and reference of an image, if its registry is on localhost.
 fn here(name: &str) -> Option<(&str, Source)> {
     let source: Source = name.parse().ok()?;
+    // A simulation must not contact registries on the Internet because a pod names an image there.
     let is_here = matches!(&source, Source::Registry(reference) if is_here(reference.host()));
     is_here.then_some((name, source))
 }

@@ -26,6 +26,8 @@ pub(super) fn difference(there: &PodStatus, wanted: &PodStatus) -> Option<Value>
     let wanted = serde_json::to_value(wanted).unwrap_or_default();
     let mut changed = Map::new();
     for field in FIELDS {
+        // Only changed fields: conditions of other writers, and fields that this version does not
+        // know, stay.
         if let Some(value) = wanted.get(field)
             && there.get(field) != Some(value)
         {

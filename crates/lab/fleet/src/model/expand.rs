@@ -195,6 +195,7 @@ fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
     if let Some(cpu) = pool.cpu.as_ref().and_then(Cpu::in_full) {
         labels.extend(node_labels(&cpu, &pool.arch));
     }
+    // Last, so that the labels of a pool override the derived ones.
     labels.extend(pool.labels.clone());
     labels
 }

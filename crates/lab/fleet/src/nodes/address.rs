@@ -40,6 +40,7 @@ impl Addresses {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         if let Some(number) = self.numbers.remove(name) {
             self.used.remove(&number);
+            // The search starts there, so that registering thousands of nodes is not quadratic.
             self.full_below = self.full_below.min(number);
         }
     }

@@ -53,6 +53,8 @@ pub(super) async fn register(
     if let Some(last) = last {
         nodes.saw(&last).await;
     }
+    // After the nodes exist: a crash before this creates the missing ones at the next start. With
+    // the order reversed, they would count as deleted by the user.
     memory.write().await
 }
 

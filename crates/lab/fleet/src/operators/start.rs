@@ -119,6 +119,8 @@ impl Reconcile<Operator> for Starter {
             let definition = self.definitions.get("", name);
             definition.is_some_and(|definition| is_established(&definition))
         };
+        // A CRD changes its status several times until it is established; each operator starts
+        // once.
         if !operator.needs().iter().all(served) || !self.started.lock().insert(*operator) {
             return Ok(Next::Wait);
         }

@@ -194,6 +194,8 @@ fn manifest(library: &Library, repository: &str, name: &str, headers: &HeaderMap
         }
         Err(error) => return broken(&error),
     };
+    // As the reference implementation (distribution): a manifest of a type that is not accepted is
+    // MANIFEST_UNKNOWN, not 406.
     if !accepts(headers, &document.media_type) {
         let message = format!(
             "there is one of type {}, which is not accepted",
@@ -278,6 +280,7 @@ fn content(
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
         answer
     } else {
+        // Blobs only. A manifest is read whole, because its digest covers all of it.
         let range = headers.get(RANGE).filter(|_| in_parts);
         // With a mismatching `If-Range` the whole content is sent.
         let range = range.filter(|_| !headers.contains_key(IF_RANGE) || same(IF_RANGE));

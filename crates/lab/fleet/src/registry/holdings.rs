@@ -23,6 +23,8 @@ use std::str::FromStr;
 use super::catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
 
 /// Number of revisions kept for an image.
+// Enough for rollbacks in a demonstration; each one is a generated image that clients may request
+// at any time.
 pub const MAX_REVISIONS: usize = 16;
 /// Maximum length of the stored revisions of an image that is parsed.
 const LONGEST: usize = 16 << 10;
@@ -315,6 +317,8 @@ impl Holdings {
         let all = IMAGES.iter().map(|image| {
             let text = data.get(image.name).map_or("", String::as_str);
             let revisions = Revisions::read(image, text).unwrap_or_else(|error| {
+                // A typo in one image must not take the others, or its own last good content, out
+                // of the registry.
                 report_error(error);
                 let before = before.and_then(|all| all.0.get(image.name).cloned());
                 before.unwrap_or_else(|| Revisions::first(image))

@@ -53,6 +53,8 @@ impl Recipe {
         let disk = qcow2::write(&disk::disk(self.architecture, &name));
         let tar = tar::write(&disk, self.made());
         let mut packed = GzBuilder::new()
+            // Without a time the same recipe gives the same bytes, and the same digest, whenever it
+            // is generated.
             .mtime(0)
             .write(Vec::new(), Compression::fast());
         packed.write_all(&tar)?;
@@ -237,6 +239,8 @@ impl Published {
             ),
         ];
         Ok(Descriptor {
+            // As BuildKit publishes them: clients that count or choose platforms have to skip these
+            // entries.
             platform: Some(Platform::new("unknown", "unknown")),
             annotations: marks.map(|(key, value)| (key.to_owned(), value)).into(),
             ..descriptor(MediaType::OciManifest, written)

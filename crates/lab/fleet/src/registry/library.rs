@@ -175,6 +175,7 @@ impl Library {
         revision: &Revision,
     ) -> std::io::Result<Arc<Published>> {
         let key = (image.name, revision.clone());
+        // Held while a revision is generated: concurrent pulls of it wait for one result.
         let mut made = self.made.lock();
         if let Some(published) = made.published.get(&key) {
             return Ok(Arc::clone(published));

@@ -32,6 +32,8 @@ pub(super) fn is_state(map: &ConfigMap) -> bool {
 /// contains.
 pub(super) fn address(map: &ConfigMap) -> Option<SocketAddr> {
     let address: SocketAddr = annotation(&map.metadata, REGISTRY)?.parse().ok()?;
+    // The server listens there again. On any other address other hosts could reach the demo
+    // registry, which has neither TLS nor authentication.
     address.ip().is_loopback().then_some(address)
 }
 

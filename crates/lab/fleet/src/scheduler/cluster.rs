@@ -100,6 +100,8 @@ struct AntiAffinity {
 }
 
 /// Number of node requirements whose matching nodes are cached.
+// An entry has one byte per node, so that a full cache of 5,000 nodes takes 2.5 MB. Workloads with
+// requirements of their own are far fewer.
 const SUITABLE_CACHE_SIZE: usize = 512;
 
 /// All nodes, their pods, and the other state decisions depend on.
@@ -156,6 +158,8 @@ impl Cluster {
     /// Adds or updates a node; returns whether it changed for the scheduler.
     pub(crate) fn set_node(&mut self, node: &Node) -> bool {
         let mut info = NodeInfo::new(node);
+        // Most changes of a node are reports of its kubelet. They must neither clear the cache nor
+        // retry pods that fit nowhere.
         if let Some(known) = self.node(&info.name)
             && known.labels == info.labels
             && known.taints == info.taints
@@ -164,6 +168,7 @@ impl Cluster {
         {
             return false;
         }
+        // A pod may be known before its node, since the two watches are independent.
         for uid in self.on_node.get(&info.name).into_iter().flatten() {
             if let Some(placed) = self.placed.get(uid) {
                 info.add(&placed.pod);
@@ -172,6 +177,7 @@ impl Cluster {
         self.suitable.get_mut().clear();
         let slot = match self.by_name.get(&info.name) {
             Some(slot) => *slot,
+            // Reused and never shifted: `next_start` and the cached answers refer to slots.
             None => self.free.pop().unwrap_or(self.slots.len()),
         };
         info.slot = slot;
@@ -200,6 +206,7 @@ impl Cluster {
 
     /// Assigns a pod to a node.
     pub(crate) fn place(&mut self, pod: &Arc<PodInfo>, node: &str) {
+        // It may be assumed on another node, and must not be counted on both.
         self.remove(&pod.uid);
         let uid = pod.uid.clone();
         if let Some(info) = self.node_mut(node) {

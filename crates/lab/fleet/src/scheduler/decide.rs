@@ -74,6 +74,9 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unsche
         }
     } else {
         for node in cluster.nodes_from(cluster.next_start) {
+            // The next search starts behind the last node examined, as kube-scheduler's
+            // `nextStartNodeIndex`: otherwise the first hundred nodes of a large cluster would get
+            // all pods.
             last = node.slot + 1;
             if look(node) {
                 break;

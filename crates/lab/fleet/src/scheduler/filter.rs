@@ -53,6 +53,8 @@ impl<'a> Prepared<'a> {
             .iter()
             .map(|term| (&**term, meant_by(cluster, term)))
             .collect();
+        // Without this exception the first pod of a group with affinity to itself could never be
+        // scheduled (`interpodaffinity/filtering.go`).
         let first_of_its_kind = together.iter().all(|(_, counts)| counts.is_empty())
             && pod
                 .together
@@ -201,6 +203,7 @@ pub(crate) fn lacks(pod: &PodInfo, node: &NodeInfo) -> Vec<Reason> {
     for name in pod.requests.missing_in(&node.has, &node.used) {
         short.push(Reason::Insufficient {
             resource: name.to_owned(),
+            // Preemption cannot help where the node as a whole is too small.
             ever: pod.requests.amount(name) > node.has.amount(name),
         });
     }
@@ -251,11 +254,14 @@ pub(crate) fn domains<'a>(
     let mut eligible = HashSet::new();
     for node in cluster.nodes().filter(|node| counts_here(node)) {
         if let Some(value) = node.labels.get(&constraint.topology) {
+            // Domains without pods as well: they are the least loaded ones.
             counts.entry(value).or_default();
             eligible.insert(node.name.as_str());
         }
     }
     for other in cluster.in_namespace(&pod.key.namespace, constraint.exact.as_ref()) {
+        // As `podtopologyspread`: in a rolling update the new pods would otherwise be spread by
+        // those that are about to go.
         if !other.pod.leaving
             && eligible.contains(other.node.as_str())
             && constraint.means(&other.pod.labels)
@@ -264,6 +270,8 @@ pub(crate) fn domains<'a>(
             *counts.entry(value).or_default() += 1;
         }
     }
+    // With too few domains the minimum counts as 0: pods wait for another domain instead of filling
+    // the existing ones evenly.
     let enough = i64::try_from(counts.len()).unwrap_or(i64::MAX) >= constraint.min_domains;
     let least = counts.values().copied().min().filter(|_| enough);
     Domains {

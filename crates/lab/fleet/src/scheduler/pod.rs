@@ -81,6 +81,7 @@ pub(crate) struct Term {
 impl Term {
     fn new(term: &PodAffinityTerm, own: &str) -> Self {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
+        // Only without a selector: an empty one is not missing, and selects all namespaces.
         if namespaces.is_empty() && term.namespace_selector.is_none() {
             namespaces.insert(own.to_owned());
         }
@@ -147,6 +148,8 @@ impl Spread {
             max_skew: i64::from(constraint.max_skew),
             min_domains: i64::from(constraint.min_domains.unwrap_or(1)),
             required: constraint.when_unsatisfiable == "DoNotSchedule",
+            // The defaults are opposite, because both keep the behaviour of before the fields
+            // existed.
             honours_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
             honours_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
             exact: exact_label(wanted.as_ref()),
@@ -161,6 +164,7 @@ impl Spread {
 
 /// A label that everything a selector matches has, if it is a simple equality.
 fn exact_label(selector: Option<&Selector>) -> Option<(String, String)> {
+    // One label is enough to look up candidates in an index; the whole selector decides later.
     let labels = selector?.match_labels.as_ref()?;
     let (key, value) = labels.iter().next()?;
     Some((key.clone(), value.clone()))

@@ -76,6 +76,8 @@ fn victims(cluster: &mut Cluster, pod: &PodInfo, node: &str) -> Option<Vec<Arc<P
         let order = |pod: &PodInfo| (pod.leaving, -i64::from(pod.priority));
         (order(one), &one.uid).cmp(&(order(other), &other.uid))
     });
+    // All are removed first, then put back one by one from the most important: the result keeps as
+    // many important pods as fit, without trying every subset.
     for other in &lower {
         cluster.remove(&other.uid);
     }

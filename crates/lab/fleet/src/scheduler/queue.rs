@@ -52,6 +52,8 @@ impl Waiting {
     /// Adds a pod, or replaces it: a changed pod is tried again.
     pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
         let key = pod.key.clone();
+        // A changed pod keeps its attempts: a controller that updates labels in a loop must not
+        // escape the backoff.
         let attempts = self.entries.get(&key).map_or(0, |entry| entry.attempts);
         self.remove(&key);
         let entry = Entry {
@@ -83,6 +85,8 @@ impl Waiting {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
+        // Remembered, not waited for: while no relevant change occurs the pod rests for five
+        // minutes, and one that does occur still respects the backoff.
         entry.not_before = Some(now + backoff(entry.attempts));
         let until = now + UNSCHEDULABLE_TIMEOUT;
         entry.place = Place::Unschedulable { until, why };

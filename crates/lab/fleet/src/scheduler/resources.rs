@@ -8,6 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use machinery::quantity::Quantity as Exact;
 
 /// Upstream's defaults for containers without requests, for scoring only.
+// `DefaultMilliCPURequest` and `DefaultMemoryRequest` in `pkg/scheduler/util/pod_resources.go`:
+// pods without requests would otherwise all go to one node.
 const USUAL_CPU: i64 = 100;
 const USUAL_MEMORY: i64 = 200 << 20;
 
@@ -152,6 +154,8 @@ fn total(spec: &PodSpec, of: impl Fn(&Container) -> Resources) -> Resources {
             stay.add(&now);
             peak.raise_to(&stay);
         } else {
+            // An init container runs beside the sidecars that were started before it, and not
+            // beside later ones.
             now.add(&stay);
             peak.raise_to(&now);
         }

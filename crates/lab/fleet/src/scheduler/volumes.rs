@@ -140,6 +140,7 @@ impl Volumes {
                 return Err(Reason::VolumeConflict);
             }
         }
+        // Two claims of one pod must not get the same volume.
         let mut taken = HashSet::new();
         let mut supplies = Vec::with_capacity(needs.waiting.len());
         for (claim, selected) in &needs.waiting {
@@ -148,6 +149,8 @@ impl Volumes {
                     taken.insert(name.clone());
                     Source::Existing(name)
                 }
+                // An earlier decision is kept, since the provisioner may already be creating the
+                // volume there.
                 None if selected.as_ref().is_none_or(|name| *name == node.name)
                     && self.can_provision(claim, node) =>
                 {
@@ -234,6 +237,8 @@ impl Volumes {
             .iter()
             .filter_map(|(name, volume)| {
                 let given = volume.spec.as_ref()?.claim_ref.is_some();
+                // Reserved ones first, then the smallest; the name decides between equal ones,
+                // because a map has no order.
                 Some((!given, fits(name, volume)?, name))
             })
             .min()

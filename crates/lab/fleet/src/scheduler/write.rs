@@ -23,6 +23,7 @@ pub(super) async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(
     let binding = json!({
         "apiVersion": "v1",
         "kind": "Binding",
+        // With the UID, so that a pod of the same name that replaced this one is not bound.
         "metadata": { "namespace": key.namespace, "name": key.name, "uid": pod.uid },
         "target": { "apiVersion": "v1", "kind": "Node", "name": node },
     });
@@ -123,6 +124,8 @@ pub(super) async fn preempt_pods(
     }
     let key = &pod.key;
     let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    // After the deletions: if one of them fails, the pod is decided anew, and must not reserve a
+    // node that was not freed.
     let patch = json!({ "metadata": { "uid": pod.uid }, "status": { "nominatedNodeName": node } });
     api.patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch))
         .await

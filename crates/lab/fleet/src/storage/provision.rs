@@ -47,6 +47,8 @@ pub(super) fn source(claim: &PersistentVolumeClaim) -> Source {
     };
     let found = match (&spec.data_source_ref, &spec.data_source) {
         (Some(from), _) if from.namespace.as_deref().is_some_and(|it| !it.is_empty()) => {
+            // A source in another namespace needs a ReferenceGrant, which this driver does not
+            // evaluate.
             return Source::Other;
         }
         (Some(from), _) => (from.api_group.as_deref(), &from.kind, &from.name),
@@ -87,6 +89,8 @@ pub(super) fn is_asked(claim: &PersistentVolumeClaim) -> bool {
     annotation(&claim.metadata, PROVISIONER) == Some(DRIVER)
         && named.unwrap_or_default().is_empty()
         && claim.metadata.deletion_timestamp.is_none()
+        // A volume populator fills such a claim with a volume of its own; an empty one from here
+        // would be bound first.
         && source(claim) != Source::Other
 }
 
@@ -145,6 +149,8 @@ pub(super) fn volume(
         .as_deref()
         .unwrap_or("Delete")
         .to_owned();
+    // As the external-provisioner: it keeps the object until the driver has deleted the volume,
+    // which `Retain` never asks for.
     let finalizers = (policy == "Delete").then(|| vec![VOLUME_FINALIZER.to_owned()]);
     Ok(PersistentVolume {
         metadata: ObjectMeta {
@@ -156,6 +162,8 @@ pub(super) fn volume(
         spec: Some(PersistentVolumeSpec {
             access_modes: spec.access_modes,
             capacity: Some(BTreeMap::from([("storage".to_owned(), quantity)])),
+            // Bound in advance and with the UID: no other claim can take the volume, nor a later
+            // one of the same name.
             claim_ref: Some(ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("PersistentVolumeClaim".to_owned()),

@@ -67,6 +67,8 @@ impl Reconcile for Provisioner {
             return Ok(Next::Wait);
         };
         let name = provision::volume_name(&claim);
+        // The name contains the UID of the claim, which makes provisioning idempotent without a
+        // record of its own, as in the external-provisioner.
         if caches.volumes.get("", &name).is_some() {
             return Ok(Next::Wait);
         }
@@ -101,6 +103,8 @@ impl Reconcile for Provisioner {
             }
         };
         let pace = &self.context.pace;
+        // After the volume could be rendered: an error is reported at once and not after the
+        // simulated time.
         if let Some(left) = pace.left(&format!("provision {name}"), PROVISION_TIME) {
             let text = format!("External provisioner is provisioning volume for claim \"{key}\"");
             self.events.normal(claim.as_ref(), "Provisioning", text);

@@ -116,6 +116,8 @@ impl Reconcile for Resizer {
         if let Some(left) = pace.left(&format!("resize {key} {}", size.0), EXPAND_TIME) {
             return Ok(Next::After(left));
         }
+        // The volume before the claim: a crash in between leaves a claim that still asks for more,
+        // and the next reconcile finds the volume large enough.
         self.enlarge(&volume, &size).await?;
         let status = ended(&claim.status.clone().unwrap_or_default(), &size);
         let claim = claims.replace_status(&claim.metadata, &status).await?;

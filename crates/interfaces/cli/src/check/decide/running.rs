@@ -17,7 +17,7 @@ const INSTALL: &str =
     "medley manifests | kubectl apply --server-side -f -; or name another with --namespace";
 
 /// A lease counts as abandoned when it was not renewed for this many lease durations. The margin
-/// allows for clock skew between this machine and the node of the leader.
+/// allows for clock skew between this host and the node of the leader.
 const STALE: i32 = 4;
 
 fn namespace(inputs: &CheckInputs) -> Finding {
@@ -90,11 +90,13 @@ fn deployment(
     let status = there.status.clone().unwrap_or_default();
     let available = status.available_replicas.unwrap_or_default();
     let updated = status.updated_replicas.unwrap_or_default();
+    // Zero replicas are no success: the Deployment reports itself available, and nothing runs.
     if available >= wanted && updated >= wanted && wanted > 0 {
         return check.finding(State::Ok, format!("{available} of {wanted}"));
     }
     let message =
         format!("{available} of {wanted} replicas are available, {updated} are up to date");
+    // With one available replica the operator works; it only has no standby.
     let state = match available {
         0 => State::Failed,
         _ => State::Warning,
@@ -131,6 +133,7 @@ fn held(lease: &LeaseSpec, inputs: &CheckInputs) -> Result<String, String> {
     };
     let lasts = lease
         .lease_duration_seconds
+        // The operator's own duration; the field is optional in the API.
         .unwrap_or(15)
         .saturating_mul(STALE);
     let age = inputs.now.duration_since(renewed);

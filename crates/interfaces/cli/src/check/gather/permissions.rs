@@ -27,6 +27,8 @@ use super::super::inputs::{Account, Observed};
 use super::observed;
 
 /// SelfSubjectAccessReviews and SubjectAccessReviews in flight.
+// An installation asks some hundred questions. One at a time takes many seconds over a slow link,
+// and all at once would meet the client's or the API server's rate limit.
 const CONCURRENT_REVIEWS: usize = 8;
 /// Label of objects owned by OLM, which grants exactly the permissions of the bundle under
 /// generated names.
@@ -69,6 +71,7 @@ pub(super) async fn to_install(
 
 /// Plural of a built-in kind in the manifests.
 fn plural(kind: &str) -> String {
+    // Not from discovery: before an installation the cluster does not serve Medley's own kinds.
     let lower = kind.to_lowercase();
     match lower.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
@@ -151,6 +154,8 @@ async fn account(
     let namespace = options.namespace.as_str();
     let who = SubjectAccessReviewSpec {
         user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+        // As the authenticator would add them; a review does not look them up, and permissions
+        // granted to a group would seem to be missing.
         groups: Some(vec![
             "system:serviceaccounts".to_owned(),
             format!("system:serviceaccounts:{namespace}"),
@@ -162,6 +167,8 @@ async fn account(
     let mut expected: BTreeSet<String> = roles.iter().map(ResourceExt::name_any).collect();
     expected.extend([
         name.to_owned(),
+        // Optional roles are never surplus: whether they are granted is a choice of the user, which
+        // the arguments of the Deployment do not show.
         RELEASE_OWNER.to_owned(),
         RELEASE_PAYLOADS.to_owned(),
         NAMED_SECRETS.to_owned(),
@@ -204,6 +211,7 @@ async fn missing(
         let words = format!("{}{place}", described(&what));
         ask(what).await.map(|allowed| (!allowed).then_some(words))
     });
+    // In order, so that two runs report the same text.
     let answers = stream::iter(answers).buffered(CONCURRENT_REVIEWS);
     let found: Vec<Option<String>> = answers.try_collect().await?;
     Ok(found.into_iter().flatten().collect())

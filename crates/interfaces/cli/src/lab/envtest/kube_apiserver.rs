@@ -60,6 +60,8 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
             .unwrap_or("https://kubernetes.default.svc.cluster.local")
             .to_owned(),
         tokens,
+        // As under envtest, where the plugin is disabled: no controller creates the account
+        // `default`, and no pod could be created.
         service_accounts: false,
         advertised,
         identity,

@@ -19,6 +19,7 @@ pub(super) fn treatment(mut object: Value) -> Treatment {
     let kind = object["kind"].as_str().unwrap_or_default();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     match kind {
+        // Kept, one with failure policy Fail would reject every write that it matches.
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
             Treatment::LeftOut("webhooks, which do not run in a copy")
         }

@@ -65,6 +65,8 @@ impl Cluster {
         let settings = controlplane::Options {
             root_ca: root_ca.to_owned(),
         };
+        // Before the fleet: pods need the service account `default`, which these controllers
+        // create.
         controlplane::start(&manager, &settings).await;
         let imports = Imports::InProcess(Folder::new(options.disks));
         let given = options.addresses;
@@ -116,6 +118,8 @@ impl Cluster {
 
     /// Stops everything gracefully.
     pub(crate) async fn stop(&self) {
+        // Medley first, the control plane last: a controller that is stopping must still find its
+        // API, and its webhook.
         self.medley.stop().await;
         let check = self.check.lock().take();
         if let Some(check) = check {
@@ -156,6 +160,8 @@ async fn work(
         payload_folders: Vec::new(),
     };
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
+    // CRDs, then permissions, then the webhook, then the controllers: each needs what is before it,
+    // and the webhook must answer before a controller writes an object that it guards.
     controllers::install(admin, NAMESPACE)
         .await
         .context("installing the CRDs of Medley")?;

@@ -58,6 +58,8 @@ pub(super) async fn act(
             (configs.change(&config, patch).await?, message)
         }
     };
+    // Waits for the watch, so that the page after the redirect shows the change and not the state
+    // before it.
     visitor.viewer().saw(&changed).await;
     Ok(visitor.done(message, &format!("{PATH}/{name}")))
 }

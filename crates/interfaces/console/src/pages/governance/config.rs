@@ -140,6 +140,8 @@ pub(super) async fn may(visitor: &Visitor) -> May {
     let (edit, approve) = tokio::join!(viewer.may(&edit), viewer.may(&approve));
     May {
         edit,
+        // An approval is a patch of the spec, and needs both permissions. The webhook checks the
+        // verb again; this only decides which buttons are shown.
         approve: edit && approve,
         ..May::default()
     }
@@ -184,6 +186,7 @@ pub(super) async fn show(
         review,
         done,
         is_running: phase == Some(Phase::InProgress),
+        // A renewal would discard the plan that is being computed or applied in these phases.
         can_plan: !matches!(
             phase,
             None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress)
@@ -272,6 +275,8 @@ fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) ->
             DriftClass::InputChange => "Its inputs changed",
             DriftClass::LogicUpgrade => "This version plans differently",
         },
+        // Only a manual edit is a wish that an option could express; the other classes come from
+        // the cluster or from this version.
         can_adopt: drift.class == DriftClass::ExternalEdit && adopts(Some(&drift.path)),
         item: drift.item,
         path: drift.path,
@@ -283,6 +288,8 @@ fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) ->
 pub(super) async fn history(visitor: &Visitor, name: &str) -> Result<Vec<Record>, String> {
     let namespace = visitor.namespace();
     let permission = Permission::to::<ControllerRevision>("list", Some(namespace));
+    // The records are in the namespace of the operator, which readers of configurations need not
+    // see. The rest of the page does not depend on them.
     if !visitor.viewer().may(&permission).await {
         return Err(format!(
             "Your account may not read the history: it needs permission to list controllerrevisions in namespace {namespace}, which the role medley-history-viewer grants."

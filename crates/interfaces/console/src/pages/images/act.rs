@@ -106,6 +106,7 @@ async fn refresh(visitor: &Visitor, image: &Image, fields: &Fields) -> Result<St
             image.name
         )));
     };
+    // The last write is enough to wait for: one watch delivers all of them in order.
     let crons: Api<DataImportCron> = Api::namespaced(client.clone(), namespace);
     let read = crons.get(&last).await;
     let read = read.map_err(|error| Problem::api("reading the DataImportCron", error))?;

@@ -30,6 +30,7 @@ use crate::visitor::{Fields, Visitor};
 /// Label of nodes that run virtual machines.
 const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 /// Namespaces checked one by one, for users who may not create VMs in all namespaces.
+// A SelfSubjectAccessReview each, while the user waits for the page.
 const MAX_NAMESPACES_CHECKED: usize = 50;
 
 /// Progress of the wizard.
@@ -280,6 +281,8 @@ pub(super) async fn create(visitor: Visitor, fields: Fields) -> Result<Response,
             "{image:?} is not an image: use namespace/name of a DataSource."
         )));
     };
+    // Again, although the page offered only fitting images: the form may be old, or not come from
+    // the page at all.
     check(visitor.viewer(), image, architecture).await?;
     let object = machine(&Choice {
         name: fields.need("name")?,

@@ -59,6 +59,8 @@ impl RegistryLookups {
         let routes = insecure.into_iter();
         let routes = routes.fold(Routes::direct(), Routes::with_insecure);
         let client = Client::new(settings, routes);
+        // Without credentials: the console has none of its own, and pull secrets may be readable by
+        // the user without being theirs to use from here.
         let keyring = Arc::new(Keyring::anonymous());
         let looking = inspect_images(images, &client, &keyring);
         let Ok(known) = tokio::time::timeout(LOOKUP_TIMEOUT, looking).await else {

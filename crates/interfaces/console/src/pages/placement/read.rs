@@ -35,6 +35,8 @@ pub(super) fn surveyed(pod: &Pod) -> PodSummary {
         is_everywhere: owners
             .iter()
             .any(|it| matches!(it.kind.as_str(), "DaemonSet" | "Node")),
+        // Only unscheduled pods are judged against nodes and need the whole object; scheduled ones
+        // are the many.
         object: node.is_none().then(|| json!(pod)),
         node,
     }

@@ -157,6 +157,8 @@ impl Dialer<'_> {
             None => (host.to_owned(), port),
         };
         let stream = dial(to.trim_matches(['[', ']']), to_port).await?;
+        // The certificate is verified for the name in the URL, `<service>.<namespace>.svc`,
+        // although the connection goes to the address of an endpoint.
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
             .map_err(|error| error.to_string())?;
         let stream = TlsConnector::from(Arc::clone(self.tls))

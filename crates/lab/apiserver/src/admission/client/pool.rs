@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use super::connect::Connected;
 
 /// Idle connections kept for one address.
+// client-go's transport keeps 25 idle connections per host (`client-go/transport/cache.go`), and Go
+// closes them after 90 s.
 const MAX_IDLE: usize = 25;
 /// Idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -23,6 +25,8 @@ impl Pool {
     pub(super) fn take(&self, authority: &str) -> Option<Connected> {
         let mut all = self.idle.lock();
         let idle = all.get_mut(authority)?;
+        // On use rather than by a timer: connections of a webhook that is never called again cost a
+        // file descriptor until the client is dropped, and nothing else.
         idle.retain(|(connection, since)| connection.is_ready() && since.elapsed() < IDLE_TIMEOUT);
         let (connection, since) = idle.pop()?;
         if let Some(shared) = connection.share() {
@@ -36,6 +40,7 @@ impl Pool {
     pub(super) fn put(&self, authority: &str, connection: Connected) {
         let mut all = self.idle.lock();
         let idle = all.entry(authority.to_owned()).or_default();
+        // One HTTP/2 connection carries all requests; the others would only be kept alive.
         if connection.is_multiplexed() {
             idle.clear();
         }

@@ -52,6 +52,8 @@ fn includes(rule: &Rule, part: &Rule) -> bool {
     let all = |held: &[String], wanted: &[String]| {
         has(held, ALL) || wanted.iter().all(|text| has(held, text))
     };
+    // A rule for all names is covered only by a rule for all names: holding every existing name is
+    // not holding those to come.
     let names = if part.names.is_empty() {
         rule.names.is_empty()
     } else {

@@ -198,6 +198,8 @@ struct Bindings {
 
 impl Bindings {
     fn put(&mut self, binding: Binding) {
+        // The old version first: subjects that the new one lacks would otherwise stay in the index
+        // and keep their permissions.
         self.remove(&binding.name);
         let binding = Arc::new(binding);
         for subject in &binding.subjects {
@@ -239,6 +241,8 @@ impl Bindings {
         for group in &user.groups {
             found.extend(self.of_groups.get(group).into_iter().flatten());
         }
+        // By name, so that the reason of a decision is the same in every run; upstream iterates
+        // over a cache in random order.
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         found.dedup_by(|a, b| a.name == b.name);
         found
@@ -321,6 +325,9 @@ impl Policy {
                     };
                 }
                 Ok(_) => {}
+                // A binding to a missing role neither grants nor ends the search: another binding
+                // may still allow the request (`VisitRulesFor` in
+                // `pkg/registry/rbac/validation/rule.go`).
                 Err(error) => missing.push(error.in_lookup()),
             }
         }
@@ -374,6 +381,8 @@ impl Policy {
         if let Some(bindings) = self
             .bindings
             .get(namespace)
+            // Cluster-scoped objects and lists over all namespaces are allowed by cluster role
+            // bindings alone.
             .filter(|_| !namespace.is_empty())
         {
             found.extend(bindings.of(user));

@@ -31,6 +31,7 @@ pub(super) fn reconcile(existing: &Value, expected: &Value) -> Action {
             .into_iter()
             .flatten();
         for (key, value) in wanted {
+            // A label that a user has changed stays, as upstream.
             if existing["metadata"][field].get(key).is_none() {
                 object["metadata"][field][key] = value.clone();
             }

@@ -19,6 +19,7 @@ pub(super) const POLICY: Entry = Entry {
     namespaced: false,
     capabilities: &[Generation, Status, ConditionalUpdate],
     default: |policy| {
+        // A policy that cannot be evaluated rejects: it is there to keep something out.
         fill(policy, "spec.failurePolicy", "Fail");
         default_match(policy, "spec.matchConstraints");
     },
@@ -91,6 +92,7 @@ fn param_ref(binding: &Value) -> Value {
 
 fn default_match(owner: &mut Value, path: &str) {
     if let Some(resources) = existing(owner, path) {
+        // Otherwise a request through another version of the API would get past the policy.
         fill(resources, "matchPolicy", "Equivalent");
         fill(resources, "namespaceSelector", json!({}));
         fill(resources, "objectSelector", json!({}));

@@ -128,6 +128,8 @@ fn check_hook(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
     }
     errors += check::optional_choice(path, hook, "reinvocationPolicy", &["IfNeeded", "Never"]);
     errors += check_client(&path.child("clientConfig"), hook.at("clientConfig"));
+    // Unchanged conditions are not compiled again, so that a stricter release cannot block other
+    // changes of the configuration.
     if !lenient.conditions {
         let conditions = hook.items("matchConditions");
         errors += check_match_conditions(

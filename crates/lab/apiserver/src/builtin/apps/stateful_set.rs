@@ -59,6 +59,7 @@ fn default(object: &mut Value) {
     }
     for field in ["whenDeleted", "whenScaled"] {
         let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
+        // Data outlive the set unless the user has said otherwise.
         fill_empty(object, &path, "Retain");
     }
     fill(object, "spec.replicas", 1);
@@ -98,6 +99,8 @@ fn check_spec(spec: &Value, new: bool) -> Errors {
             errors += check::supported(&path, spec.at(policy).text(field), &["Retain", "Delete"]);
         }
     }
+    // Not on updates: templates of existing sets are immutable, and rules that were added since
+    // must not block other changes.
     if new {
         for (path, claim) in spec.each(&path, "volumeClaimTemplates") {
             let path = path.child("spec");

@@ -31,6 +31,8 @@ pub(crate) const ENTRY: Entry = Entry {
     prepare_create: |object, _| set(object, "status", json!({})),
     validate: |object| {
         let mut errors = check_spec(object.at("spec"), None);
+        // The controller appends up to eleven characters to the names of Jobs, which have at most
+        // 63 (`pkg/apis/batch/validation/validation.go`).
         if object.name().len() > 52 {
             let detail = "must be no more than 52 characters";
             errors.invalid(&Path::new("metadata.name"), object.name(), detail);
@@ -97,6 +99,7 @@ fn check_spec(spec: &Value, was: Option<&Value>) -> Errors {
         if let Err(why) = Schedule::parse(schedule) {
             errors.invalid(&here, schedule, why);
         }
+        // Accepted for years, so that objects which have it stay updatable.
         let allowed = was.is_some_and(|was| was.text("schedule").contains("TZ"));
         if schedule.contains("TZ") {
             if !allowed {
@@ -109,6 +112,7 @@ fn check_spec(spec: &Value, was: Option<&Value>) -> Errors {
         }
     }
     errors += check::counts(&path, spec, "startingDeadlineSeconds");
+    // Only a new zone is looked up: the database of the host may have dropped the name since.
     if was.is_none_or(|was| !same(was.at("timeZone"), spec.at("timeZone")))
         && let Some(zone) = spec.maybe_text("timeZone")
     {

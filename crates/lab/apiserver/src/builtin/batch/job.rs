@@ -81,11 +81,15 @@ fn default(job: &mut Value) {
     };
     fill(job, "spec.podReplacementPolicy", policy);
     fill(job, "spec.manualSelector", false);
+    // With parallelism alone the job is a work queue, which ends when any pod succeeds and has no
+    // number of completions.
     if !job.has("spec.completions") && !job.has("spec.parallelism") {
         set(job, "spec.completions", 1);
     }
     fill(job, "spec.parallelism", 1);
     let limit = if job.has("spec.backoffLimitPerIndex") {
+        // With a limit per index the total is unlimited by default; otherwise six pods failing at
+        // one index would fail the job.
         i32::MAX
     } else {
         6

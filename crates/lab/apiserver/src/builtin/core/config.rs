@@ -14,6 +14,8 @@ use crate::builtin::value::{Read, fill_empty, keep, object_at, remove};
 use crate::kind::{Part, WriteContext};
 
 /// Maximum size of the data in bytes.
+// `MaxSecretSize` in `pkg/apis/core/types.go`: below the request limit of etcd, because Secrets
+// grow by a third in base64.
 const MAX_SIZE: usize = 1024 * 1024;
 
 /// Config maps.

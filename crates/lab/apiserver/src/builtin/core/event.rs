@@ -59,6 +59,8 @@ pub(crate) const EVENTS_V1: Entry = Entry {
     validate_update: |new, old, _| {
         let (new, old) = (to_core(new), to_core(old));
         let mut errors = check_event(&new, "reportingController");
+        // An unchanged series is not checked again: old events would otherwise become impossible to
+        // update.
         if new.at("series") != old.at("series") {
             errors += check_series(&new);
         }

@@ -40,6 +40,8 @@ fn default(namespace: &mut Value) {
     if !name.is_empty()
         && let Some(labels) = object_at(namespace, "metadata.labels")
     {
+        // Overwrites a value of the client: webhooks and policies exempt system namespaces by this
+        // label.
         labels.insert(NAME_LABEL.to_owned(), name.into());
     }
     fill_empty(namespace, "status.phase", "Active");
@@ -49,6 +51,8 @@ fn prepare_create(namespace: &mut Value, _: WriteContext<'_>) {
     set(namespace, "status", json!({ "phase": "Active" }));
     let mut finalizers = namespace.items("spec.finalizers").to_vec();
     if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        // Content is deleted by the namespace controller before it removes this finalizer; without
+        // it a namespace would disappear from under its objects.
         finalizers.push("kubernetes".into());
     }
     set(namespace, "spec.finalizers", finalizers);
@@ -57,6 +61,8 @@ fn prepare_create(namespace: &mut Value, _: WriteContext<'_>) {
 fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<'_>) {
     match part {
         Part::Main => {
+            // Finalizers change through `/finalize` only, so that a client which PUTs what it has
+            // read cannot remove one that was added since.
             keep(new, old, "spec.finalizers");
             keep(new, old, "status");
         }

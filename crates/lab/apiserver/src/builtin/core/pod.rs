@@ -98,12 +98,14 @@ fn sync_ips(pod: &mut Value, one: &str, many: &str) {
 }
 
 fn prepare_create(pod: &mut Value, context: WriteContext<'_>) {
+    // Computed once at creation: kubelets have set up cgroups by it, so that later updates keep it.
     let class = qos::class(pod.at("spec"));
     set(
         pod,
         "status",
         json!({ "phase": "Pending", "qosClass": class }),
     );
+    // Written by the server, because the scheduler ignores gated pods and would never report them.
     if pod.count("spec.schedulingGates") > 0 {
         let condition = json!({
             "type": "PodScheduled",

@@ -109,6 +109,8 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
         return;
     }
     keep(new, old, "status");
+    // The order of `pkg/registry/core/service/storage/storage.go`: values kept from the old object
+    // have to be there before fields of a changed type are dropped and families are chosen.
     patch_allocated(new, old);
     normalize_addresses(new, old);
     drop_what_no_longer_applies(new, old);

@@ -59,6 +59,8 @@ pub(crate) const VOLUME: Entry = Entry {
         if object_at(volume, "spec").is_some()
             && let Some(spec) = existing(volume, "spec")
         {
+            // Retain for volumes made by hand; a provisioner copies the policy of its class, whose
+            // default is Delete.
             fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
             fill(spec, "volumeMode", "Filesystem");
             defaults::source(spec);
@@ -105,6 +107,9 @@ fn normalize_sources(claim: &mut Value, old: &Value) {
         (source.text("apiGroup"), source.text("kind")),
         ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
     );
+    // Dropped silently, as `EnforceDataSourceBackwardsCompatibility` in
+    // `pkg/api/persistentvolumeclaim/util.go`: a client that does not set `dataSourceRef` expects
+    // an empty volume for any other kind.
     if !in_use && !claim.has("spec.dataSourceRef") && !legacy {
         remove(claim, "spec.dataSource");
     }
@@ -194,6 +199,7 @@ fn check_source_ref(path: &Path, source: &Value) -> Errors {
 fn check_claim_update(new: &Value, old: &Value) -> Errors {
     let mut errors = check_claim_spec(&Path::new("spec"), new.at("spec"));
     let (mut spec, mut was) = (new.at("spec").clone(), old.at("spec").clone());
+    // The binder sets the volume once; before that it is the one field that may still appear.
     if was.text("volumeName").is_empty() {
         keep(&mut was, &spec, "volumeName");
     }
@@ -236,6 +242,8 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
             .map_or_else(resources::nothing, resources::quantity)
     };
     let wanted = size(new, "spec.resources.requests");
+    // A failed expansion may be taken back, but not below the size that the volume already has:
+    // file systems do not shrink.
     if wanted < size(old, "spec.resources.requests") && wanted <= size(old, "status.capacity") {
         let path = Path::new("spec.resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
@@ -360,6 +368,8 @@ fn check_volume_source(path: &Path, spec: &Value) -> Errors {
             continue;
         }
         let here = path.child(sort);
+        // Upstream checks only the first source and reports the others as such, so that messages
+        // stay about one of them.
         if found {
             errors.forbidden(&here, "may not specify more than 1 volume type");
             continue;
@@ -433,6 +443,7 @@ fn prepare_volume_update(new: &mut Value, old: &Value, part: Part<'_>, context: 
     let moved = new.text("status.phase") != old.text("status.phase");
     if !moved && !new.has(time) {
         keep(new, old, time);
+    // A controller that sends back what it has read has not set the time of the new phase.
     } else if moved && (!new.has(time) || new.at(time) == old.at(time)) {
         set(new, time, format_time(context.now));
     }

@@ -23,6 +23,8 @@ pub(super) const INGRESS: Entry = Entry {
     validate: |ingress| {
         let mut errors = check_ingress(ingress);
         let class = ingress.maybe_text("spec.ingressClassName");
+        // Only on creation: existing objects may have both, and controllers decide which one they
+        // read.
         if let (Some(annotated), Some(class)) = (ingress.annotation(CLASS_ANNOTATION), class)
             && annotated != class
         {

@@ -73,6 +73,7 @@ pub(crate) fn check_init_containers(
         } else if !name.is_empty() {
             names.push(name);
         }
+        // Each alone: init containers run one after the other, and may use the same port.
         errors += check_host_ports(path, std::slice::from_ref(container));
         if is_sidecar(container) {
             errors += check_handlers(&here, container, pod);
@@ -238,6 +239,7 @@ fn check_resize(path: &Path, container: &Value, restart_policy: &str) -> Errors 
     for (i, policy) in container.items("resizePolicy").iter().enumerate() {
         let name = policy.text("resourceName");
         errors += check::unique(&path.index(i), name, &mut seen);
+        // The path of the list, without the index, as upstream's `validateResizePolicy` reports it.
         errors += check::one_of(path, name, &["cpu", "memory"]);
         let restart = policy.text("restartPolicy");
         errors += check::one_of(path, restart, &["NotRequired", "RestartContainer"]);
@@ -256,6 +258,7 @@ fn check_ports(path: &Path, ports: &[Value]) -> Errors {
         let name = port.text("name");
         if !name.is_empty() {
             let wrong = check::port_name(&path.child("name"), name);
+            // A malformed name is not reported as a duplicate on top.
             if wrong.is_empty() {
                 errors += check::unique(&path.child("name"), name, &mut names);
             }
@@ -391,6 +394,7 @@ fn check_env_from(path: &Path, sources: &[Value]) -> Errors {
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
+        // The path of the list, as in upstream's `ValidateEnvFrom`.
         errors.invalid(path, "", detail);
     }
     errors

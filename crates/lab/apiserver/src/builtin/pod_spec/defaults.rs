@@ -55,6 +55,8 @@ fn service_account(spec: &mut Value) {
 pub(crate) fn pod_only(spec: &mut Value) {
     for field in ["containers", "initContainers"] {
         for container in items_mut(spec, field) {
+            // Only in pods. In a template it would fix the requests at creation, and a later change
+            // of the limits would leave them behind.
             requests_from_limits(container);
         }
     }
@@ -126,6 +128,7 @@ fn pod_level_requests(spec: &mut Value) {
 
 fn container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
+        // The tag `latest` moves, so a cached image is likely an old one.
         let always = is_latest(container.text("image"));
         set(
             container,

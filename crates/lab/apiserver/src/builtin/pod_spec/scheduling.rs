@@ -203,6 +203,8 @@ pub(crate) fn check_tolerations(path: &Path, tolerations: &[Value]) -> Errors {
                 errors.invalid(&here, value, detail);
             }
             "Exists" => {}
+            // Behind the gate `TaintTolerationComparisonOperators`, which is off by default;
+            // upstream's message still lists them.
             "Lt" | "Gt" => {
                 errors.not_supported(&here, operator, ["Equal", "Exists", "Lt", "Gt"]);
             }
@@ -259,6 +261,7 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
         let same = |other: &Value| {
             other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action
         };
+        // Reported at the first of two, as upstream compares each with those behind it.
         if constraints[i + 1..].iter().any(same) {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&path, format!("{{{key}, {action}}}"));
@@ -288,6 +291,8 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
 /// Whether a term only got longer: the old requirements are its prefix.
 fn has_only_additions(new: &Value, old: &Value) -> bool {
     let fields = ["matchExpressions", "matchFields"];
+    // An empty term matches no node. Requirements added to it would make it match some, which
+    // widens the choice.
     if fields.iter().all(|field| old.count(field) == 0) {
         return fields.iter().all(|field| new.count(field) == 0);
     }
@@ -304,6 +309,7 @@ pub(crate) fn check_affinity_mutation(path: &Path, new: &Value, old: &Value) -> 
     let path = path.child(REQUIRED).child("nodeSelectorTerms");
     let old = old.at(REQUIRED).items("nodeSelectorTerms");
     let new = new.at(REQUIRED).items("nodeSelectorTerms");
+    // Terms are alternatives, so that another one widens the choice, too.
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         let terms: Vec<String> = new

@@ -166,6 +166,8 @@ pub(crate) fn check_annotations(path: &Path, annotations: &Value, spec: &Value) 
     }
     let cost = "controller.kubernetes.io/pod-deletion-cost";
     if let Some(value) = value(cost) {
+        // Leading zeros and signs are rejected, so that the annotation has one spelling for each
+        // number (`pkg/apis/core/helper`).
         let plain = value == "0"
             || !value.trim_start_matches('-').starts_with('0') && !value.starts_with('+');
         if !plain || value.parse::<i32>().is_err() {
@@ -247,6 +249,8 @@ fn check_host_network(path: &Path, spec: &Value, is_pod: bool) -> Errors {
     for (i, container) in spec.items("containers").iter().enumerate() {
         for (j, port) in container.items("ports").iter().enumerate() {
             let host = port.number("hostPort");
+            // In a template the port is still defaulted from the container port, when its pod is
+            // created.
             if (is_pod || host != 0) && host != port.number("containerPort") {
                 let path = path.child("containers").index(i).child("ports").index(j);
                 let detail = "must match `containerPort` when `hostNetwork` is true";
@@ -272,6 +276,8 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
     }
     let mut errors = Errors::new();
     let here = path.child("nameservers");
+    // `MaxDNSNameservers` and its neighbours in `pkg/apis/core/validation/validation.go`: the
+    // resolver of glibc reads three servers and ignores the rest.
     if servers.len() > 3 {
         let value = config.at("nameservers").clone();
         errors.invalid(&here, value, "must not have more than 3 nameservers");
@@ -352,6 +358,7 @@ fn check_host_users(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     for (field, named) in [
         ("hostNetwork", "hostNetwork"),
+        // With a capital, as upstream's path has it.
         ("hostPID", "HostPID"),
         ("hostIPC", "HostIPC"),
     ] {

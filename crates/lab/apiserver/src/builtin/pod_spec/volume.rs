@@ -44,6 +44,8 @@ pub(crate) fn check_volumes<'a>(
         if good.contains_key(name) {
             wrong.duplicate(&path.child("name"), name);
         }
+        // Only sound volumes can be mounted: a mount of a broken one is reported as not found, as
+        // upstream does.
         if wrong.is_empty() {
             good.insert(name, volume);
         }
@@ -69,6 +71,7 @@ fn check_source(path: &Path, volume: &Value) -> Errors {
             continue;
         }
         let path = path.child(sort);
+        // The first source of the list is checked, every further one is only reported.
         if found {
             errors.forbidden(&path, "may not specify more than 1 volume type");
             continue;
@@ -112,6 +115,8 @@ fn check_one_source(path: &Path, sort: &str, source: &Value) -> Errors {
         "csi" => volumes::check_driver_name(&path.child("driver"), source.text("driver")),
         "ephemeral" => check_ephemeral(path, source),
         "image" => check::required(&path.child("reference"), source.text("reference")),
+        // Upstream also checks iscsi, fc, rbd and the drivers that CSI replaced. Here no kubelet
+        // mounts volumes, and their fields are accepted as they are.
         _ => Errors::new(),
     }
 }

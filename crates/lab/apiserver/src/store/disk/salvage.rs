@@ -37,6 +37,8 @@ impl Disk {
         let Some(found) = self.find().map_err(io)? else {
             return Err(cause);
         };
+        // Kept before it is replaced: with the order reversed, a crash in between would lose the
+        // only copy from which more could be recovered by hand.
         let kept = self.keep().map_err(io)?;
         self.replace(|db| self.fill_with(db, &found), true)?;
         tracing::error!(
@@ -67,6 +69,8 @@ impl Disk {
                 found
                     .records
                     .entry(revision)
+                    // A revision is written once and never changed, so both commits agree on it,
+                    // and the first intact copy is as good as the other.
                     .or_insert_with(|| bytes.to_vec());
             });
             found.unreadable = found.unreadable.min(pages.unreadable());
@@ -99,6 +103,8 @@ impl Disk {
             drop(log);
             let mut meta = transaction.open_table(META)?;
             meta.insert(FORMAT_KEY, FORMAT)?;
+            // The larger of the two commits: a compaction that has begun to remove records must
+            // stay in force, or lists at old revisions would return gaps.
             meta.insert(COMPACTED_KEY, found.compacted)?;
             drop(meta);
             Ok(transaction.commit()?)

@@ -200,6 +200,7 @@ fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due
     let job = render(inputs.cron, clock, due.at);
     let active = status.active.as_deref().unwrap_or_default();
     let known = active.iter().any(|active| active.name == job.metadata.name)
+        // The status may be older than the Job: the cache of either can lag behind the other.
         || status.last_schedule_time.as_ref().map(|time| time.0) == Some(due.at);
     if known {
         return;

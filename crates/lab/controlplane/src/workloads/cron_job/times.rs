@@ -10,6 +10,8 @@ use machinery::cron::Schedule;
 /// Delay after the scheduled time: clocks may differ slightly.
 const SCHEDULE_DELAY: SignedDuration = SignedDuration::from_millis(100);
 /// Number of missed times that cause a warning event.
+// The number of `pkg/controller/cronjob/utils.go`: so many missed times hint at clock skew or a
+// controller that was down for long.
 const MISSED_WARNING_THRESHOLD: i64 = 100;
 
 /// A schedule with its time zone.

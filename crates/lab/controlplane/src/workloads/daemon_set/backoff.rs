@@ -13,6 +13,7 @@ const MAX_BACKOFF: SignedDuration = SignedDuration::from_mins(15);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct BackoffKey {
     pub(super) uid: String,
+    // A new template starts without a backoff, because it may be the fix.
     pub(super) generation: i64,
     pub(super) node: String,
 }

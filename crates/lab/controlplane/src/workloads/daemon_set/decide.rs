@@ -76,6 +76,7 @@ pub(super) fn decide(
 ) -> Plan {
     let pods = by_node(inputs.pods);
     let plan = cover(inputs, &pods, waits);
+    // Coverage before updates: a node without its daemon is worse than one with an old one.
     if !plan.is_idle() || !rolls(inputs.set) {
         return plan.cut();
     }
@@ -108,6 +109,8 @@ fn cover(
                     }
                     let wait = waits(node).filter(|_| failed(pod));
                     if wait.is_some() {
+                        // The failed pod stays meanwhile, for its logs and so that the node counts
+                        // as occupied.
                         plan.next_look = soonest(plan.next_look, wait);
                         continue;
                     }
@@ -194,6 +197,8 @@ fn replace(inputs: &DaemonSetInputs<'_>, pods: &ByNode<'_>, most: i32) -> Plan {
             Pair::Old(old) if inputs.available(old) => candidates.push(Arc::clone(old)),
             Pair::Old(old) => {
                 unavailable += 1;
+                // Already unavailable: replacing it takes nothing away, and it may be the update
+                // that repairs it.
                 broken.push(Arc::clone(old));
             }
             Pair::None | Pair::Both(..) | Pair::Crowd => unavailable += 1,

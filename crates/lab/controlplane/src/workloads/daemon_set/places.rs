@@ -90,6 +90,8 @@ impl Demands {
         let elsewhere = self.node_name.as_deref().is_some_and(|it| it != name);
         // Invalid terms match nothing.
         let suits = !elsewhere && self.affinity.matches(&place.object).unwrap_or(false);
+        // As `NodeShouldRunDaemonPod` in `pkg/controller/daemon/daemon_controller.go`: a taint
+        // NoSchedule keeps new pods away, and does not remove running ones.
         if !suits || untolerated(&["NoExecute"]).is_some() {
             NodeVerdict::Leave
         } else if untolerated(&["NoSchedule"]).is_some() {
@@ -163,6 +165,8 @@ impl Atlas {
         let key = Key::of(meta);
         if let Some(known) = self.sets.get(&key)
             && known.uid == meta.uid
+            // Writes of the status do not change the generation, and must not judge all nodes
+            // again.
             && known.generation == meta.generation
         {
             return Arc::clone(&known.verdicts);

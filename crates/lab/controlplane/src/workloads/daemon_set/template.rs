@@ -16,6 +16,8 @@ const GENERATION: &str = "pod-template-generation";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Node conditions that the pods of DaemonSets tolerate: taint keys and effects.
+// `AddOrUpdateDaemonPodTolerations` in `pkg/controller/daemon/util/daemonset_util.go`: a daemon
+// serves the node itself, and is needed on an unhealthy one, too.
 const TOLERATED_TAINTS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -60,6 +62,7 @@ fn template_generation(set: &DaemonSet) -> Option<i64> {
 pub(super) fn is_current(pod: &Pod, set: &DaemonSet, hash: &str) -> bool {
     let has = |key, value: &str| label(&pod.metadata, key) == Some(value);
     let generation = template_generation(set);
+    // Either label is enough: pods of before ControllerRevisions have only the generation.
     generation.is_some_and(|it| has(GENERATION, &it.to_string())) || has(HASH, hash)
 }
 
@@ -91,6 +94,8 @@ pub(super) fn pinned(pod: &Pod, node: &str) -> Pod {
         .required_during_scheduling_ignored_during_execution = Some(NodeSelector {
         node_selector_terms: vec![NodeSelectorTerm {
             match_fields: Some(vec![NodeSelectorRequirement {
+                // By the name of the node and not by the label `kubernetes.io/hostname`, which may
+                // differ from it.
                 key: "metadata.name".to_owned(),
                 operator: "In".to_owned(),
                 values: Some(vec![node.to_owned()]),

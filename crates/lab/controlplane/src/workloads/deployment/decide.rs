@@ -52,6 +52,7 @@ pub(super) fn decide(
     if !deleting {
         draft.note_pause();
     }
+    // Even while it is deleted or paused: `kubectl rollout history` reads the annotation.
     draft.sync_revision();
     if deleting {
         draft.count();
@@ -59,6 +60,8 @@ pub(super) fn decide(
         draft.scale();
         draft.clean_up();
         draft.count();
+    // Before the rollout goes on: scaling spreads the change over all sets in proportion, and a
+    // step of the rollout in the same reconcile would be based on the old size.
     } else if draft.is_resized() {
         draft.scale();
         draft.count();
@@ -238,6 +241,8 @@ impl Draft {
             .filter_map(|set| set.status.as_ref())
             .map(|status| status.replicas)
             .sum();
+        // `Recreate` promises that old and new never run at the same time, so terminating pods
+        // count too; `status.replicas` alone does not include them.
         if reported > 0 || busy.iter().any(|uid| Some(uid) != new) {
             return;
         }
@@ -310,6 +315,8 @@ impl Draft {
                 && replicas(set) == 0
                 && status.observed_generation >= set.metadata.generation
         };
+        // A set that still has pods is kept, and not replaced by a younger one: as upstream, fewer
+        // are deleted then.
         let surplus = sets.into_iter().take(surplus).filter(empty);
         self.delete = surplus.cloned().collect();
     }

@@ -31,6 +31,8 @@ pub(super) fn shrink_old(wanted: &Wanted, new: Size, old: &[Size]) -> Vec<i32> {
     let available = |size: &Size| size.available.min(size.replicas);
     let mut sizes: Vec<i32> = old.iter().map(|size| size.replicas).collect();
     let total: i32 = sizes.iter().sum::<i32>() + new.replicas;
+    // New pods that are not available yet count as unavailable already: otherwise old ones would be
+    // removed for pods that never become ready.
     let waiting = new.replicas - available(&new);
     let most = total - wanted.min_available() - waiting;
     if most <= 0 {

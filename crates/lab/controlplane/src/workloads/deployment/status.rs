@@ -127,6 +127,8 @@ pub(super) fn follow(
     let known = find(&before, PROGRESSING);
     let settled = status.replicas == status.updated_replicas
         && known.is_some_and(|condition| condition.reason.as_deref() == Some(COMPLETE));
+    // Without a deadline progress is not tracked at all, as `HasProgressDeadline` in
+    // `pkg/controller/deployment/util`.
     if wanted.deadline.is_none() {
         remove(&mut status, PROGRESSING);
     } else if !settled {
@@ -182,6 +184,8 @@ pub(super) fn next_look(
         .checked_add(SignedDuration::from_secs(wanted.deadline?.into()))
         .ok()?;
     let wait = due.duration_since(now).max(SignedDuration::ZERO);
+    // One second more, as upstream: conditions have whole seconds, and at the deadline itself it
+    // has not passed yet.
     Some(wait.unsigned_abs() + Duration::from_secs(1))
 }
 
@@ -213,6 +217,7 @@ fn is_late(wanted: &Wanted, status: &DeploymentStatus, now: Timestamp) -> bool {
         return false;
     };
     match known.reason.as_deref() {
+        // Pods that are lost after a rollout has completed are not a failed rollout.
         Some(COMPLETE) => false,
         Some(TIMED_OUT) => true,
         _ => known.last_update_time.as_ref().is_some_and(|from| {
@@ -230,6 +235,7 @@ fn failure(new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Option<DeploymentCon
             .find(|condition| condition.type_ == REPLICA_FAILURE);
         failed.cloned()
     };
+    // The rollout waits for the new set, so that its failure is the one to show.
     let failed = new.into_iter().chain(old).find_map(failed)?;
     Some(DeploymentCondition {
         type_: failed.type_,
@@ -247,6 +253,7 @@ fn terminating(sets: &[&ReplicaSet]) -> Option<i32> {
     for status in sets.iter().filter_map(|set| set.status.as_ref()) {
         match status.terminating_replicas {
             Some(count) => sum += count,
+            // Not reconciled yet, so it has no pods that could be terminating.
             None if status.observed_generation.unwrap_or_default() == 0 => {}
             None => return None,
         }

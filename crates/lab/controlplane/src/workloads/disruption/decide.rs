@@ -73,6 +73,8 @@ pub(super) fn count(
     let mut healthy = 0;
     for pod in pods.iter().filter(|pod| stays(pod)) {
         match disrupted_at(budget, pod) {
+            // The eviction was granted and the deletion is not visible yet: counted as healthy, a
+            // second eviction would be granted for the same pod's place.
             Some(since) if left(since, now) >= SignedDuration::ZERO => {
                 let name = pod.metadata.name.clone().unwrap_or_default();
                 disrupted.insert(name, since.clone());
@@ -148,6 +150,7 @@ pub(super) fn unknown(
             generation,
             now,
         )),
+        // Unknown means none: an eviction must not be granted on a guess.
         disruptions_allowed: Some(0),
         current_healthy: before.current_healthy.or(Some(0)),
         desired_healthy: before.desired_healthy.or(Some(0)),

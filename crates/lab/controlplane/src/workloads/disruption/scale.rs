@@ -67,11 +67,13 @@ impl Scales {
                 continue;
             }
             let scale = self.find(controller, namespace(&pod.metadata)).await?;
+            // An error and not zero pods: fewer expected pods would allow more disruptions.
             let scale = scale.ok_or_else(|| {
                 Error::Invalid(format!("found no controllers for pod {:?}", pod.name_any()))
             })?;
             known.insert(controller.uid.clone(), scale);
         }
+        // During a rollout two sets lead to the same Deployment, whose scale counts once.
         let by_controller: HashMap<String, i32> = known.into_values().collect();
         Ok(ExpectedPods {
             replicas: by_controller.into_values().sum(),
@@ -162,6 +164,7 @@ fn cached<K: Kind>(
 ) -> Option<Scale> {
     let found = cache.get(namespace, &controller.name)?;
     (found.meta().uid.as_ref() == Some(&controller.uid))
+        // One is the default of the API for all three kinds.
         .then(|| (controller.uid.clone(), replicas(&found).unwrap_or(1)))
 }
 

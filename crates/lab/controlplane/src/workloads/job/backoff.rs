@@ -6,6 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
+// `DefaultJobPodFailureBackOff` and `MaxJobPodFailureBackOff` in
+// `pkg/controller/job/job_controller.go`.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_mins(10);
 

@@ -22,6 +22,8 @@ use super::status;
 use crate::object::{NewEvent, uid};
 
 /// Maximum number of recorded pods in a status.
+// `MaxUncountedPods` in `pkg/controller/job/job_controller.go`: the list is part of the status,
+// which has to stay below the size of an object.
 const MOST_NAMED: usize = 500;
 
 /// Action on pods.
@@ -108,6 +110,8 @@ fn manage(inputs: &JobInputs<'_>) -> Plan {
     };
     let mut surplus = surplus(inputs, usize::try_from(active - wanted).unwrap_or(0));
     surplus.truncate(BURST);
+    // One kind of action per reconcile: pods created and deleted at once could be of the same
+    // index.
     if !surplus.is_empty() {
         return Plan::at_once(PodAction::Drop(surplus));
     }

@@ -128,6 +128,8 @@ impl<'a> JobInputs<'a> {
             .iter()
             .filter(|pod| judge(policy, pod) != Failure::Ignored);
         let failed = self.status.failed.unwrap_or(0) + many(counting) + many(counted_failed.iter());
+        // All of them, also those that the failure policy ignores: they do not count, but the next
+        // pod waits for them.
         let failed_at: Vec<_> = new_failed
             .iter()
             .map(|pod| backoff::ended_at(pod))
@@ -199,11 +201,14 @@ impl<'a> JobInputs<'a> {
     fn judge(&self, failed: i32) -> Option<JobVerdict> {
         let passed = |type_: &str| status::find_true(&self.status, type_);
         if let Some(condition) = passed("SuccessCriteriaMet") {
+            // A verdict that was written is final: pods that end while the Job is being finished
+            // must not turn success into failure.
             return Some(JobVerdict::passed(condition, true));
         }
         if let Some(condition) = passed("FailureTarget") {
             return Some(JobVerdict::passed(condition, false));
         }
+        // Upstream's order, which decides the reason where several rules end the Job at once.
         self.judge_pods()
             .or_else(|| self.judge_limits(failed))
             .or_else(|| self.judge_indexes())
@@ -256,6 +261,9 @@ impl<'a> JobInputs<'a> {
             })
             .map(|container| container.restart_count)
             .sum();
+        // A limit of 0 allows no restart. Any other is reached by as many restarts, where failed
+        // pods have to exceed it (`pastBackoffLimitOnFailure` in
+        // `pkg/controller/job/job_controller.go`).
         restarts >= limit.max(1)
     }
 
@@ -319,6 +327,7 @@ impl<'a> JobInputs<'a> {
 
     /// Whether the replacement policy waits until a terminating pod has failed.
     pub(super) fn replaces_only_failed(&self) -> bool {
+        // The policy judges exit codes, which a terminating pod does not have yet.
         self.spec.pod_failure_policy.is_some()
             || self.spec.pod_replacement_policy.as_deref() == Some("Failed")
     }

@@ -8,12 +8,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A time truncated to seconds, as in the API.
 pub(super) fn time(now: Timestamp) -> Time {
+    // Times of the API have whole seconds; a finer one would differ from the status that is read
+    // back.
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
 /// A status with all optional fields filled in.
 pub(super) fn complete(status: Option<&JobStatus>) -> JobStatus {
     let mut status = status.cloned().unwrap_or_default();
+    // Empty and absent are the same to Go. In one form the old and the new status can be compared,
+    // and an unchanged one is not written.
     let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
     for list in [&mut uncounted.succeeded, &mut uncounted.failed] {
         list.take_if(|uids| uids.is_empty());

@@ -104,6 +104,8 @@ impl<K: Namespaced> Claims<K> {
                 Claim::Leave => {}
                 Claim::Release => self.release(owner, &*object).await?,
                 Claim::Adopt => {
+                    // Once per reconcile, and only if there is something to adopt
+                    // (`RecheckDeletionTimestamp` in `pkg/controller/controller_ref_manager.go`).
                     if !may_adopt {
                         check_alive(&self.client, owner).await?;
                         may_adopt = true;

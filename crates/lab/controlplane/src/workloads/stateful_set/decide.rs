@@ -93,6 +93,8 @@ pub(super) fn decide(inputs: &StatefulSetInputs<'_>) -> Decision {
         let monotonic = inputs.spec.pod_management_policy.as_deref() != Some("Parallel");
         let settled = inputs.fill(&slots, monotonic, steps)
             && inputs.shrink(&slots, &condemned, monotonic, steps);
+        // An update begins when the set is complete; replacing a pod of a set that lacks another
+        // could take away its quorum.
         if settled && inputs.is_rolling() {
             for pod in inputs.outdated(&slots) {
                 if identity::revision(&pod) == inputs.current.name {
@@ -195,6 +197,7 @@ impl StatefulSetInputs<'_> {
                 }
                 Slot::Pod(pod) => pod,
             };
+            // A terminated pod keeps its name, so it has to go before its successor can be created.
             if is_terminal(pod) {
                 if !is_leaving(pod) {
                     steps.push(StatefulSetStep::Delete(Arc::clone(pod)));

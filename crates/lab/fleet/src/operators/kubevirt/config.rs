@@ -76,6 +76,8 @@ impl Config {
             .pointer("/developerConfiguration/cpuAllocationRatio");
         found
             .and_then(Value::as_i64)
+            // The default is `DefaultCPUAllocationRatio`. The requests of launchers are divided by it,
+            // so that zero would panic.
             .filter(|it| *it > 0)
             .unwrap_or(10)
     }
@@ -88,6 +90,8 @@ impl Config {
             found.and_then(|it| it.try_into().ok()).unwrap_or(default)
         };
         (
+            // `ParallelMigrationsPerClusterDefault` and its neighbour in KubeVirt's
+            // `pkg/virt-config/virt-config.go`.
             number("parallelMigrationsPerCluster", 5),
             number("parallelOutboundMigrationsPerNode", 2),
         )

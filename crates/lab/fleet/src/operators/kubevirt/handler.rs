@@ -97,6 +97,7 @@ impl Handler {
         status["migrationMethod"] = json!("LiveMigration");
         status["migrationTransport"] = json!("Unix");
         enter(&mut changed, "Running", &now);
+        // Events after the update: a conflict repeats the step, and they would be emitted twice.
         self.0.update_instance(&changed).await?;
         let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         for (reason, what) in [("Created", "defined"), ("Started", "started")] {

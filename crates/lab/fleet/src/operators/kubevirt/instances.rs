@@ -26,6 +26,8 @@ impl Reconcile for Instances {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let context = &self.0;
+        // Each step follows from the objects alone. After a crash the next reconcile goes on with
+        // the step that was not written.
         loop {
             let Some(instance) = context.instances.cache.find(key) else {
                 return Ok(Next::Wait);
@@ -69,6 +71,7 @@ impl Instances {
         defaults::fill(&mut spec, &self.0.config());
         let refusal = defaults::refusal(&spec);
         changed.data["spec"] = spec;
+        // In the same update as the phase: no instance beyond the first phase lacks the finalizer.
         let finalizers = changed.metadata.finalizers.get_or_insert_default();
         if !finalizers.iter().any(|one| one == FINALIZER) {
             finalizers.push(FINALIZER.to_owned());

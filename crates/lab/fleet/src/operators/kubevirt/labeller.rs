@@ -17,8 +17,11 @@ use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, annotation, annotatio
 /// Nodes reconciled concurrently.
 const WORKERS: usize = 6;
 /// Time without a virt-handler heartbeat after which a node becomes unschedulable for instances.
+// `heartBeatTimeout` in KubeVirt's `pkg/virt-controller/watch/node/node.go`.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(5);
 /// Number of KVM devices of a node.
+// `maxDevices` in KubeVirt's `cmd/virt-handler/virt-handler.go`: the device can be shared, and the
+// number only has to exceed that of VMs.
 const DEVICES: &str = "1k";
 const KVM: &str = "devices.kubevirt.io/kvm";
 

@@ -34,6 +34,8 @@ impl Reconcile for Machines {
                 return Ok(Next::Wait);
             };
             let machines = &context.machines;
+            // Before an instance exists: deleted without the finalizer, the VM would disappear
+            // while its guest runs.
             if !is_leaving(&machine) && !is_finalized(&machine) {
                 machines.set_finalizer(&machine, FINALIZER, true).await?;
                 continue;

@@ -33,6 +33,8 @@ const PREPARE_TIME: Duration = Duration::from_secs(1);
 /// Time a guest takes to migrate.
 const MIGRATION_TIME: Duration = Duration::from_secs(8);
 /// Timeout for an unschedulable target pod.
+// `defaultUnschedulablePendingTimeoutSeconds` and `defaultCatchAllPendingTimeoutSeconds` in
+// KubeVirt's `pkg/virt-controller/watch/migration/migration.go`.
 const UNSCHEDULABLE_TIMEOUT: Duration = Duration::from_mins(5);
 /// Timeout for a pending target pod.
 const PENDING_TIMEOUT: Duration = Duration::from_mins(15);
@@ -161,9 +163,13 @@ impl Reconcile for Migrations {
                     // Launches are serialized, so that each one sees the current number of
                     // migrations.
                     let _turn = self.launching.lock().await;
+                    // Asked again: the decision was made before this reconcile got the lock.
                     if !self.has_capacity(Some(&instance)) {
                         return Ok(Next::Wait);
                     }
+                    // The pod before the phase. After a crash in between the pod is found by its
+                    // label and the phase follows; the other order would leave a migration that
+                    // waits for a pod which nothing creates.
                     self.launch(&migration, &instance, source).await?;
                     self.enter(&migration, "Scheduling", Some(&instance), &launchers)
                         .await?;
@@ -195,6 +201,8 @@ impl Reconcile for Migrations {
                     }
                     let node = context.nodes.get("", &target.node);
                     let cpu = node.as_deref().and_then(cpu_of);
+                    // Only now, as libvirt does: the scheduler places the target by labels, and
+                    // whether the guest's CPU really exists there shows when it starts.
                     match cpu.and_then(|cpu| mismatch(&instance, target, &cpu)) {
                         None => self.moved(&instance, target).await?,
                         Some(why) => self.stays(&instance, &why).await?,

@@ -41,6 +41,8 @@ impl Reconcile for Daemon {
                         return Ok(Next::After(left));
                     }
                     let psi = self.context.has_psi(machine.desired);
+                    // In the same patch as the state: a node must never be Done with the
+                    // configuration from before the reboot.
                     let more = json!({
                         CURRENT_CONFIG: machine.desired,
                         PSI: psi.then_some("true"),

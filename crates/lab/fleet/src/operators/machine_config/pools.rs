@@ -66,6 +66,7 @@ impl PoolController {
             Ok(rendered) => self.set_target(&pool, rendered).await?,
             Err(_) => pool,
         };
+        // Also when rendering fails: nodes finish the rollout of the last good configuration.
         self.advance(&pool).await?;
         let outcome = rendered.as_ref().map(drop).map_err(String::as_str);
         self.report(&pool, outcome).await
@@ -83,6 +84,8 @@ impl PoolController {
         if there.is_some_and(|there| is_as_good(&there, &aimed.source, rendered)) {
             return Ok(Arc::clone(pool));
         }
+        // The rendered configuration exists before the pool points to it; a daemon that finds only
+        // the name could not apply it.
         if self.context.configs.get("", &rendered.name).is_none() {
             self.keep(pool, rendered).await?;
         }

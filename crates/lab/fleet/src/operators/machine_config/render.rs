@@ -51,6 +51,7 @@ pub(super) fn render(
                 extensions.push(extension.clone());
             }
         }
+        // Any part can enable it, and none can disable it again.
         spec.fips = Some(spec.fips == Some(true) || part.spec.fips == Some(true));
         let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         spec.kernel_type = non_empty(&part.spec.kernel_type).or(spec.kernel_type);
@@ -63,6 +64,8 @@ pub(super) fn render(
     let content = json!(spec).to_string();
     let pool_name = name_of(&pool.metadata);
     Ok(Rendered {
+        // By content, as upstream: the same sources give the same name, and no node reboots for
+        // them.
         name: format!("rendered-{pool_name}-{:032x}", hash::of(content.as_bytes())),
         spec,
         source: selected.iter().map(|part| reference(part)).collect(),

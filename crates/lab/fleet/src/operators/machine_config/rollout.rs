@@ -83,6 +83,7 @@ fn next<'a>(
         })
         .count();
     let room = most.saturating_sub(unavailable);
+    // By name, so that a rollout is the same in every run; upstream orders by zone and age.
     waiting.sort_unstable();
     let held = (room < waiting.len()).then_some(Hold::MaxUnavailable { unavailable, most });
     waiting.truncate(room);
@@ -99,6 +100,8 @@ pub(super) fn most_unavailable(pool: &MachineConfigPool, machines: usize) -> usi
             .and_then(|percent| percent.parse::<usize>().ok())
             .map(|percent| machines * percent / 100),
     };
+    // Never zero, as upstream: a share of a small pool rounds down, and the pool would never
+    // update.
     most.unwrap_or(1).max(1)
 }
 

@@ -179,6 +179,8 @@ impl Applier {
                 let failure = check(&expected, actual.as_deref(), phase, place + 1, total);
                 if failure.is_some() {
                     is_done = false;
+                    // Within a component the order of the manifests counts: later ones wait until
+                    // the operator reports the new version.
                     if phase == Phase::Updating {
                         break;
                     }
@@ -219,6 +221,8 @@ impl Applier {
         if manifest.kind() == "Deployment" {
             self.deployments.saw(&written).await;
         }
+        // After the write, so that a failed one is repeated. In memory only: a restart applies
+        // everything again, which changes nothing.
         if let Some(applied) = self.applied.lock().as_mut() {
             applied.done.insert(place);
         }

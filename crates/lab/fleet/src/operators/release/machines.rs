@@ -60,6 +60,8 @@ impl Machines {
         if let Some(why) = Rollout::of_daemon_set(&daemons, &pods).why() {
             return Ok(Progress::Underway(format!("daemons: {why}")));
         }
+        // Last, as in the sync functions of the machine-config operator: nodes are updated by the
+        // daemon of the new release.
         Ok(self.required(image))
     }
 
@@ -129,6 +131,7 @@ impl Machines {
             if aimed.as_deref() == Some(image) && arrived && holds("Updated") {
                 continue;
             }
+            // A paused pool does not arrive by waiting, so that progress would hide the cause.
             if pool.spec.paused {
                 return Progress::UnrunnablePod(format!(
                     "required MachineConfigPool {name} is paused and cannot sync until it is unpaused"

@@ -36,6 +36,8 @@ impl Reconcile for Snapshots {
         if snapshot.metadata.deletion_timestamp.is_some() {
             return self.release(key, &snapshot).await;
         }
+        // Finalizers before the content exists: a snapshot deleted in between would leave a content
+        // without an owner.
         let snapshot = self.protect(&snapshot).await?;
         let next = match self.content(&snapshot).await? {
             Ok(Some(content)) => {
@@ -53,6 +55,7 @@ impl Reconcile for Snapshots {
                 Next::After(RETRY_DELAY)
             }
         };
+        // Last, since it depends on whether the snapshot is ready now.
         self.protect_claim(key, &snapshot).await?;
         Ok(next)
     }

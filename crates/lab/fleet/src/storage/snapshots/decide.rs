@@ -50,6 +50,7 @@ pub(super) fn class<'a>(
         class.driver == driver
             && annotation(&class.metadata, DEFAULT_SNAPSHOT_CLASS) == Some("true")
     });
+    // Several defaults are an error and not a choice, as in the external-snapshotter.
     match (defaults.next(), defaults.count()) {
         (None, _) => Err("cannot find default snapshot class".to_owned()),
         (Some(only), 0) => Ok(only),

@@ -46,6 +46,7 @@ fn add<'a>(sums: &mut Sums<'a>, owner: &'a Value, path: &str) -> bool {
     let mut found = 0;
     for (name, value) in owner.entries(path) {
         let amount = quantity(value);
+        // Other resources do not count, and zero counts as not set.
         if !matches!(name, "cpu" | "memory") || amount.sign() <= 0 {
             continue;
         }

@@ -63,6 +63,8 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
     }
     errors += check_added_tolerations(&path.child("tolerations"), spec, was);
     errors += check_deleted_gates(&path.child("schedulingGates"), spec, was);
+    // The comparison is of whole specs with permitted changes reverted, as upstream: a new field is
+    // immutable without being listed anywhere.
     if same(spec, was) {
         return errors;
     }
@@ -94,6 +96,7 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
     if was.number(grace) < 0 && munged.int(grace) == Some(1) {
         keep(&mut munged, was, grace);
     }
+    // Affinity and selectors may change only while the scheduler cannot have used them.
     if was.count("schedulingGates") == 0 {
         return (munged, errors);
     }
@@ -103,6 +106,8 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
             .entries("")
             .iter()
             .all(|(key, value)| selector.get(key) == Some(value));
+        // Additions narrow the choice of nodes. Allowing more would let a user undo a placement
+        // decided by a webhook when the pod was created.
         if !kept {
             errors.invalid(
                 &path.child("nodeSelector"),

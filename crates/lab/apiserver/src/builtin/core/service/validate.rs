@@ -72,6 +72,7 @@ fn check_service(service: &Value, old: &Value) -> Errors {
         errors.forbidden(&path.child(allocate), detail);
     }
     if kind == "LoadBalancer" && !spec.has(allocate) {
+        // Without its parent, as upstream reports it.
         errors.required(&Path::new(allocate), "");
     }
     errors += check_class(service, None);
@@ -201,6 +202,7 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
     if addresses.len() > 2 {
         errors.invalid(&path, all.clone(), "may only hold up to 2 values");
     }
+    // The family of such an address is unknown, so that the checks below could only mislead.
     if unreadable {
         return errors;
     }
@@ -223,6 +225,8 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
             }
         }
     }
+    // The service network here is IPv4 alone, like that of a kube-apiserver with default flags. A
+    // headless Service without a selector has no addresses to allocate, and may still ask.
     if service.text("spec.ipFamilyPolicy") == "RequireDualStack"
         && !(is_headless(service) && service.count("spec.selector") == 0)
     {
@@ -237,6 +241,8 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
 
 fn check_address_change(new: &Value, old: &Value) -> Errors {
     let external = |service: &Value| service.text("spec.type") == "ExternalName";
+    // A change of the type is what allocates and releases addresses; only between two types that
+    // have one it must stay.
     if external(new) || external(old) || (is_headless(new) && is_headless(old)) {
         return Errors::new();
     }

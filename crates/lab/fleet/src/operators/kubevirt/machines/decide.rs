@@ -13,6 +13,7 @@ use crate::operators::kubevirt::object::{began, condition, is_final, is_leaving,
 /// failures.
 const BASE_BACKOFF_SECONDS: u32 = 10;
 /// Upper bound of the backoff in seconds.
+// `defaultMaxCrashLoopBackoffDelaySeconds` in KubeVirt's `pkg/virt-controller/watch/vm/vm.go`.
 const MAX_BACKOFF_SECONDS: u32 = 300;
 
 /// Inputs of the decision about a virtual machine.
@@ -135,6 +136,8 @@ fn start_failure(inputs: &VirtualMachineInputs<'_>) -> Value {
     let Some(instance) = inputs.instance else {
         return old;
     };
+    // An instance that ran once resets the count: the backoff is for VMs that cannot start, not for
+    // those that crash.
     if began(instance, "Running").is_some() {
         return Value::Null;
     }

@@ -14,6 +14,8 @@ use crate::operators::kubevirt::labels::EVACUATION;
 use crate::operators::kubevirt::object::{is_final, is_leaving, phase, text};
 
 /// First delay after a failed evacuation; it doubles with each further failure.
+// As `handleMigrationBackoff` in KubeVirt's `pkg/virt-controller/watch/migration/migration.go`:
+// without it a guest that cannot move would create migrations for as long as its node is drained.
 const BACKOFF: Duration = Duration::from_secs(20);
 /// Maximum number of doublings.
 const MAX_DOUBLINGS: usize = 6;

@@ -62,6 +62,8 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> MigrationStep<'a> {
     let state = instance.data.pointer("/status/migrationState");
     let state = state.unwrap_or(&empty);
     let mine = state["migrationUid"].as_str() == uid;
+    // A guest that has moved stays moved: cancelling or shutting down afterwards must not report
+    // the migration as failed.
     let arrived = mine && state["completed"] == true && state["failed"] != true;
     if is_final(instance) && !arrived {
         return MigrationStep::Fail("Migration failed vmi shutdown during migration.");
@@ -100,6 +102,8 @@ fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> Migrati
         Some(source)
             if phase(instance) == "Running"
                 && !is_leaving(instance)
+                // A second pod is left by an earlier migration; a target launched beside it would
+                // make three.
                 && alive.count() == 1
                 && inputs.has_capacity =>
         {
