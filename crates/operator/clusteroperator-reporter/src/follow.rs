@@ -25,6 +25,9 @@ use crate::write::{Reporter, WriteError, Written};
 /// Resync interval, in case a watch event was missed.
 // Five minutes bound how long a missed event can delay the report of a completed rollout.
 const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
+/// Interval of passes while ClusterOperators are not served.
+// The reflector of a kind that is not served backs off by minutes, so it does not announce a CRD that was just installed.
+const NOT_INSTALLED_INTERVAL: Duration = Duration::from_secs(30);
 /// Batch window of changes: a rollout causes many.
 const BATCH_WINDOW: Duration = Duration::from_millis(100);
 /// Delay after a failure.
@@ -154,17 +157,28 @@ impl Follow {
         }
     }
 
-    /// Runs passes until one fails.
+    /// Runs passes until one fails, or until the kind is served: reflectors are then started anew.
     async fn passes(&self, changed: &Notify, notify: &mut impl FnMut(Result<Seen, FollowError>)) {
+        let mut was_missing = false;
         loop {
             let seen = self.once().await;
             let failed = seen.is_err();
+            let missing = matches!(&seen, Ok(seen) if seen.written == Written::NotInstalled);
             notify(seen);
             if failed {
                 return tokio::time::sleep(RETRY_DELAY).await;
             }
+            if was_missing && !missing {
+                return;
+            }
+            was_missing = missing;
+            let interval = if missing {
+                NOT_INSTALLED_INTERVAL
+            } else {
+                RESYNC_INTERVAL
+            };
             // A timeout is a resync.
-            let _ = tokio::time::timeout(RESYNC_INTERVAL, changed.notified()).await;
+            let _ = tokio::time::timeout(interval, changed.notified()).await;
             tokio::time::sleep(BATCH_WINDOW).await;
             // Consumes the permit of changes within the window, which the pass that follows sees anyway.
             let _ = changed.notified().now_or_never();
