@@ -16,9 +16,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use moka::sync::Cache;
 use parking_lot::RwLock;
 use platform::{Digest, Reference};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use tokio::time::Instant;
 
 use crate::auth::{Demand, Grant, Token};
@@ -34,7 +35,13 @@ pub use blob::BlobStream;
 pub use web::{FileVersion, Headers, WebFile};
 
 /// Upper bound of cached challenges, tokens and failures; each is small.
-const MAX_CACHED_ENTRIES: u64 = 10_000;
+const MAX_CACHED_ENTRIES: usize = 10_000;
+
+/// Shards of the document cache. Each holds its part of the bytes, and a document that exceeds it would never be cached;
+/// the default number grows with the cores.
+const DOCUMENT_SHARDS: usize = 4;
+/// Size of most manifests, with key and entry: the initial number of entries follows from it.
+const USUAL_DOCUMENT_BYTES: u64 = 4096;
 
 /// An index, a manifest, or another document, with verified digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +66,9 @@ pub enum Freshness {
 }
 
 /// A registry client; clones share caches and connections.
+///
+/// Its futures are boxed here. The compiler generates code for the body of an `async fn` in every crate that awaits it,
+/// and this one contains the whole HTTP and TLS client: six crates were compiled with a copy each.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -128,7 +138,7 @@ struct Inner {
     pauses: Cache<(String, CredentialId), Instant>,
     /// Hosts that are allowed to lack TLS, and do.
     without_tls: Cache<String, ()>,
-    documents: Cache<(CandidateKey, Digest), Arc<Content>>,
+    documents: Cache<(CandidateKey, Digest), Arc<Content>, ContentBytes>,
     tags: Cache<(CandidateKey, String), Tag>,
     /// The last known versions of web files, by address and headers.
     files: Cache<(WebFile, CredentialId), FileVersion>,
@@ -138,19 +148,42 @@ struct Inner {
     granting: Flights<Grant, Result<Token, Cause>>,
 }
 
+/// Weighs documents by their size.
+#[derive(Debug, Clone)]
+struct ContentBytes;
+
+impl Weighter<(CandidateKey, Digest), Arc<Content>> for ContentBytes {
+    fn weight(&self, _: &(CandidateKey, Digest), content: &Arc<Content>) -> u64 {
+        // 512 bytes for key and entry: without them a million tiny documents would weigh nothing and exceed the memory
+        // that the limit promises.
+        u64::try_from(content.bytes.len().saturating_add(512)).unwrap_or(u64::MAX)
+    }
+}
+
+fn document_cache(bytes: u64) -> Cache<(CandidateKey, Digest), Arc<Content>, ContentBytes> {
+    let entries = usize::try_from(bytes / USUAL_DOCUMENT_BYTES).unwrap_or(usize::MAX);
+    let mut options = OptionsBuilder::new();
+    options
+        .estimated_items_capacity(entries)
+        .weight_capacity(bytes)
+        .shards(DOCUMENT_SHARDS);
+    match options.build() {
+        Ok(options) => Cache::with_options(
+            options,
+            ContentBytes,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        ),
+        // Fails only without the two capacities, which are set above.
+        Err(_) => Cache::with_weighter(entries, bytes, ContentBytes),
+    }
+}
+
 impl Client {
     /// A client; no request is sent yet.
     pub fn new(settings: Settings, routes: Routes) -> Self {
         let settings = Arc::new(settings);
         let counts = Arc::new(Counts::default());
-        let documents = Cache::builder()
-            .max_capacity(settings.cache_bytes)
-            .weigher(|_: &(CandidateKey, Digest), content: &Arc<Content>| {
-                // 512 bytes for key and entry: without them a million tiny documents would weigh nothing and exceed
-                // the memory that the limit promises.
-                u32::try_from(content.bytes.len().saturating_add(512)).unwrap_or(u32::MAX)
-            })
-            .build();
         let inner = Inner {
             transport: Arc::new(Transport::new(Arc::clone(&settings), Arc::clone(&counts))),
             routes: RwLock::new(Arc::new(routes)),
@@ -159,7 +192,7 @@ impl Client {
             tokens: Cache::new(MAX_CACHED_ENTRIES),
             pauses: Cache::new(MAX_CACHED_ENTRIES),
             without_tls: Cache::new(MAX_CACHED_ENTRIES),
-            documents,
+            documents: document_cache(settings.cache_bytes),
             tags: Cache::new(settings.cache_tags),
             files: Cache::new(MAX_CACHED_ENTRIES),
             misses: Cache::new(MAX_CACHED_ENTRIES),
@@ -191,19 +224,22 @@ impl Client {
     /// The index or manifest of a reference. One named by digest is requested at most once; one named
     /// by tag when the cached digest is too old, and then with a conditional request that costs little
     /// if it is unchanged.
-    pub async fn resolve(
-        &self,
-        reference: &Reference,
-        keyring: &Keyring,
+    pub fn resolve<'a>(
+        &'a self,
+        reference: &'a Reference,
+        keyring: &'a Keyring,
         freshness: Freshness,
-    ) -> Result<Arc<Content>, Error> {
-        let inner = &self.inner;
-        let request = DocumentRequest::new(Operation::Manifest, reference, freshness);
-        let known = |candidate: &Candidate| inner.known(candidate, reference, freshness);
-        let fetch = |inner: Arc<Inner>, candidate| inner.read(candidate, reference.clone()).boxed();
-        inner
-            .answer(&request, keyring, known, &inner.reading, fetch)
-            .await
+    ) -> BoxFuture<'a, Result<Arc<Content>, Error>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let request = DocumentRequest::new(Operation::Manifest, reference, freshness);
+            let known = |candidate: &Candidate| inner.known(candidate, reference, freshness);
+            let fetch =
+                |inner: Arc<Inner>, candidate| inner.read(candidate, reference.clone()).boxed();
+            inner
+                .answer(&request, keyring, known, &inner.reading, fetch)
+                .await
+        })
     }
 
     /// The cached index or manifest, if it is fresh enough. Content read with another credential is not
@@ -224,52 +260,62 @@ impl Client {
 
     /// The digest of a tag, without reading its manifest. HEAD requests do not count against pull
     /// quotas.
-    pub async fn check(
-        &self,
-        reference: &Reference,
-        keyring: &Keyring,
+    pub fn check<'a>(
+        &'a self,
+        reference: &'a Reference,
+        keyring: &'a Keyring,
         freshness: Freshness,
-    ) -> Result<Digest, Error> {
-        if let Some(digest) = reference.digest() {
-            return Ok(digest.clone());
-        }
-        let inner = &self.inner;
-        let request = DocumentRequest::new(Operation::Check, reference, freshness);
-        let known = |candidate: &Candidate| {
-            let tag = inner.fresh_tag(candidate, &request.name, freshness)?;
-            Some(tag.digest)
-        };
-        let fetch =
-            |inner: Arc<Inner>, candidate| inner.digest_of(candidate, reference.clone()).boxed();
-        inner
-            .answer(&request, keyring, known, &inner.checking, fetch)
-            .await
+    ) -> BoxFuture<'a, Result<Digest, Error>> {
+        Box::pin(async move {
+            if let Some(digest) = reference.digest() {
+                return Ok(digest.clone());
+            }
+            let inner = &self.inner;
+            let request = DocumentRequest::new(Operation::Check, reference, freshness);
+            let known = |candidate: &Candidate| {
+                let tag = inner.fresh_tag(candidate, &request.name, freshness)?;
+                Some(tag.digest)
+            };
+            let fetch = |inner: Arc<Inner>, candidate| {
+                inner.digest_of(candidate, reference.clone()).boxed()
+            };
+            inner
+                .answer(&request, keyring, known, &inner.checking, fetch)
+                .await
+        })
     }
 
     /// A small blob, such as the config of an image: read at once, verified and cached.
-    pub async fn document(
-        &self,
-        reference: &Reference,
-        digest: &Digest,
+    pub fn document<'a>(
+        &'a self,
+        reference: &'a Reference,
+        digest: &'a Digest,
         size: u64,
-        keyring: &Keyring,
-    ) -> Result<Arc<Content>, Error> {
-        let operation = Operation::Blob;
-        let pinned = reference.with_digest(digest.clone());
-        let inner = &self.inner;
-        let limit = inner.settings.document_limit;
-        if size > limit {
-            let found = Some(size);
-            let place = reference.host().as_str();
-            return Err(Cause::TooLarge { limit, found }.at(operation, pinned.to_string(), place));
-        }
-        let request = DocumentRequest::new(operation, &pinned, Freshness::Usual);
-        let known = |candidate: &Candidate| inner.cached_document(candidate, digest);
-        let fetch =
-            |inner: Arc<Inner>, candidate| inner.read_blob(candidate, digest.clone(), size).boxed();
-        inner
-            .answer(&request, keyring, known, &inner.reading, fetch)
-            .await
+        keyring: &'a Keyring,
+    ) -> BoxFuture<'a, Result<Arc<Content>, Error>> {
+        Box::pin(async move {
+            let operation = Operation::Blob;
+            let pinned = reference.with_digest(digest.clone());
+            let inner = &self.inner;
+            let limit = inner.settings.document_limit;
+            if size > limit {
+                let found = Some(size);
+                let place = reference.host().as_str();
+                return Err(Cause::TooLarge { limit, found }.at(
+                    operation,
+                    pinned.to_string(),
+                    place,
+                ));
+            }
+            let request = DocumentRequest::new(operation, &pinned, Freshness::Usual);
+            let known = |candidate: &Candidate| inner.cached_document(candidate, digest);
+            let fetch = |inner: Arc<Inner>, candidate| {
+                inner.read_blob(candidate, digest.clone(), size).boxed()
+            };
+            inner
+                .answer(&request, keyring, known, &inner.reading, fetch)
+                .await
+        })
     }
 
     /// A blob as a stream from an offset. Read from 0, it ends with an error unless the digest matches;

@@ -40,7 +40,7 @@ pub struct Settings {
     /// The size of the document cache in bytes.
     pub cache_bytes: u64,
     /// The number of cached tags.
-    pub cache_tags: u64,
+    pub cache_tags: usize,
     /// Token servers (`host[:port]`) that registries may name although they are at an internal address
     /// or lack TLS.
     pub trusted_realms: Vec<String>,

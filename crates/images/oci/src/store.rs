@@ -27,6 +27,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use platform::{Algorithm, Descriptor, Digest, Hasher};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinError;
@@ -217,25 +218,31 @@ impl BlobStore {
 
     /// Ensures that a blob is present, downloading the missing part. Dropping the future stops the
     /// download; the data received is kept.
-    pub async fn fetch(&self, descriptor: &Descriptor, image: &Image) -> Result<(), StoreError> {
-        let part = self.part(descriptor, image);
-        // Across the whole download, and handed to the blocking writer: a cancelled future must not release the file
-        // while its thread still writes.
-        let mut guard = self.inner.busy.lock(&part).await;
-        // The data received earlier may be wrong: then try once more from the start.
-        for _ in 0..2 {
-            let (store, wanted, place) = (self.clone(), descriptor.clone(), part.clone());
-            let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, place, guard));
-            let begun = begun.await.map_err(|error| interrupted(&part, &error))??;
-            let Some(writer) = begun else {
-                return Ok(());
-            };
-            match self.download(descriptor, image, writer).await? {
-                WriteResult::Named => return Ok(()),
-                WriteResult::Damaged(again) => guard = again,
+    pub fn fetch<'a>(
+        &'a self,
+        descriptor: &'a Descriptor,
+        image: &'a Image,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let part = self.part(descriptor, image);
+            // Across the whole download, and handed to the blocking writer: a cancelled future must not release the file
+            // while its thread still writes.
+            let mut guard = self.inner.busy.lock(&part).await;
+            // The data received earlier may be wrong: then try once more from the start.
+            for _ in 0..2 {
+                let (store, wanted, place) = (self.clone(), descriptor.clone(), part.clone());
+                let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, place, guard));
+                let begun = begun.await.map_err(|error| interrupted(&part, &error))??;
+                let Some(writer) = begun else {
+                    return Ok(());
+                };
+                match self.download(descriptor, image, writer).await? {
+                    WriteResult::Named => return Ok(()),
+                    WriteResult::Damaged(again) => guard = again,
+                }
             }
-        }
-        Err(failed("writing", &part, io::ErrorKind::InvalidData.into()))
+            Err(failed("writing", &part, io::ErrorKind::InvalidData.into()))
+        })
     }
 
     async fn download(

@@ -61,7 +61,9 @@ impl Rule {
     /// The severity of a violation.
     pub fn severity(self) -> Severity {
         match self {
-            Self::Adoption | Self::FileName | Self::Twice | Self::ImageVariable => Severity::Warning,
+            Self::Adoption | Self::FileName | Self::Twice | Self::ImageVariable => {
+                Severity::Warning
+            }
             _ => Severity::Error,
         }
     }

@@ -301,7 +301,7 @@ impl Inner {
             credential: candidate.key.credential,
         };
         if renew {
-            self.tokens.invalidate(&grant);
+            self.tokens.remove(&grant);
         }
         let bearer = |token: &Token| Some(Secret::new(format!("Bearer {}", token.value.expose())));
         if let Some(token) = self.tokens.get(&grant)

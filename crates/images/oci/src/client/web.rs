@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH,
@@ -173,24 +174,30 @@ struct FileRequest {
 impl Client {
     /// Requests the version of a file. If it is unchanged since the last request, the response is
     /// empty.
-    pub async fn look(&self, file: &WebFile, keyring: &Keyring) -> Result<FileVersion, Error> {
-        let inner = &self.inner;
-        let request = inner.file_request(file, keyring)?;
-        let key = (
-            file.clone(),
-            CredentialId::of(request.credential.as_deref()),
-        );
-        let known = inner.files.get(&key);
-        let attempts = inner.settings.retry.attempts;
-        let host = file.address.host();
-        let looked = inner
-            .retry_up_to(host, attempts, || {
-                inner.look(&request, known.as_ref()).boxed()
-            })
-            .await;
-        let version = looked.map_err(|cause| request.error(Operation::Check, cause))?;
-        inner.files.insert(key, version.clone());
-        Ok(version)
+    pub fn look<'a>(
+        &'a self,
+        file: &'a WebFile,
+        keyring: &'a Keyring,
+    ) -> BoxFuture<'a, Result<FileVersion, Error>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let request = inner.file_request(file, keyring)?;
+            let key = (
+                file.clone(),
+                CredentialId::of(request.credential.as_deref()),
+            );
+            let known = inner.files.get(&key);
+            let attempts = inner.settings.retry.attempts;
+            let host = file.address.host();
+            let looked = inner
+                .retry_up_to(host, attempts, || {
+                    inner.look(&request, known.as_ref()).boxed()
+                })
+                .await;
+            let version = looked.map_err(|cause| request.error(Operation::Check, cause))?;
+            inner.files.insert(key, version.clone());
+            Ok(version)
+        })
     }
 
     /// A file as a stream from an offset. All of it belongs to one version, or the stream ends with an

@@ -21,7 +21,7 @@ use crate::placement::registries::Registries;
 /// How long a Secret or ServiceAccount stays cached. A deleted Secret is still used for that long.
 const CACHE_TTL: Duration = Duration::from_secs(10);
 /// Upper bound of cached Secrets, and of cached ServiceAccounts.
-const CACHE_CAPACITY: u64 = 2_000;
+const CACHE_CAPACITY: usize = 2_000;
 /// The most pull secrets of a pod that are read; a kubelet reads all of them.
 const MAX_PULL_SECRETS: usize = 32;
 

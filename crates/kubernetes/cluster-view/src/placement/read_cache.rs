@@ -1,10 +1,11 @@
 //! A cache of single objects that is refreshed before entries expire.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use moka::future::Cache;
+use quick_cache::sync::Cache;
 use runtime::Error;
 use tokio::time::Instant;
 use tracing::debug;
@@ -19,9 +20,12 @@ pub(crate) type Key = (String, String);
 /// waits.
 #[derive(Clone)]
 pub(crate) struct ReadCache<V> {
-    known: Cache<Key, Arc<Known<V>>>,
+    known: Arc<Cache<Key, ReadResult<V>>>,
     ttl: Duration,
 }
+
+/// A failed read is an entry only until the callers that waited for it have their copy.
+type ReadResult<V> = Result<Arc<Known<V>>, Arc<Error>>;
 
 struct Known<V> {
     value: V,
@@ -42,10 +46,9 @@ impl<V> Known<V> {
 
 impl<V: Clone + Send + Sync + 'static> ReadCache<V> {
     /// A cache with this capacity and TTL.
-    pub(crate) fn new(capacity: u64, ttl: Duration) -> Self {
-        let known = Cache::builder().max_capacity(capacity).time_to_live(ttl);
+    pub(crate) fn new(capacity: usize, ttl: Duration) -> Self {
         Self {
-            known: known.build(),
+            known: Arc::new(Cache::new(capacity)),
             ttl,
         }
     }
@@ -55,33 +58,41 @@ impl<V: Clone + Send + Sync + 'static> ReadCache<V> {
     where
         F: Future<Output = Result<V, Error>> + Send + 'static,
     {
-        if let Some(known) = self.known.get(&key).await {
-            if known.read.elapsed() >= self.ttl / 2
-                // One refresh for each entry: `swap` lets one caller through. `Relaxed` is enough, as the value
-                // itself is not published by this flag.
-                && !known.refreshing.swap(true, Ordering::Relaxed)
-            {
-                tokio::spawn(self.clone().refresh(key, read()));
+        if let Some(Ok(known)) = self.known.get(&key) {
+            let age = known.read.elapsed();
+            if age < self.ttl {
+                if age >= self.ttl / 2
+                    // One refresh for each entry: `swap` lets one caller through. `Relaxed` is enough, as the value
+                    // itself is not published by this flag.
+                    && !known.refreshing.swap(true, Ordering::Relaxed)
+                {
+                    tokio::spawn(self.clone().refresh(key, read()));
+                }
+                return Ok(known.value.clone());
             }
-            return Ok(known.value.clone());
+            // Only the expired entry: another caller may have replaced it.
+            self.known.remove_if(
+                &key,
+                |it| matches!(it, Ok(it) if it.read.elapsed() >= self.ttl),
+            );
         }
         let reading = read();
-        let reading = async { reading.await.map(Known::new) };
+        let reading =
+            async { Ok::<_, Infallible>(reading.await.map(Known::new).map_err(Arc::new)) };
         // Boxed: a miss is rare, and a hit should not carry the large future.
-        match Box::pin(self.known.try_get_with(key, reading)).await {
-            Ok(known) => Ok(known.value.clone()),
+        let Ok(known) = Box::pin(self.known.get_or_insert_async(&key, reading)).await;
+        known.map(|known| known.value.clone()).map_err(|shared| {
+            self.known.remove_if(&key, Result::is_err);
             // Concurrent callers share the error, so it cannot be taken.
-            Err(shared) => {
-                Err(Arc::try_unwrap(shared).unwrap_or_else(|it| Error::Late(it.to_string())))
-            }
-        }
+            Arc::try_unwrap(shared).unwrap_or_else(|it| Error::Late(it.to_string()))
+        })
     }
 
     /// If the refresh fails, the old value is used until it expires; the next caller then reads it and
     /// gets the error.
     async fn refresh(self, key: Key, read: impl Future<Output = Result<V, Error>>) {
         match read.await {
-            Ok(value) => self.known.insert(key, Known::new(value)).await,
+            Ok(value) => self.known.insert(key, Ok(Known::new(value))),
             Err(error) => {
                 debug!(%error, "cannot refresh a cached object; keeping it until it expires");
             }

@@ -3,15 +3,16 @@
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::sync::Cache;
 use oci::resolve::platforms_within;
 use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings, error_chain};
 use placement::{ImageUse, Inspection, Uninspectable};
 use platform::{AddressPolicy, Digest, Reference, Source};
+use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -22,9 +23,9 @@ const TAG_TTL: Duration = Duration::from_mins(10);
 /// How old it may be with pull policy `Always`.
 const TAG_TTL_PULL_ALWAYS: Duration = Duration::from_mins(1);
 /// Digests whose platforms are cached: a few hundred bytes each.
-const MAX_DIGESTS: u64 = 50_000;
+const MAX_DIGESTS: usize = 50_000;
 /// Registries whose state is cached. Users name them in pods, so the number needs a bound.
-const MAX_HOSTS: u64 = 10_000;
+const MAX_HOSTS: usize = 10_000;
 /// Concurrent requests per registry. The limit is per host, so that a slow registry does not delay
 /// others.
 const REQUESTS_PER_HOST: usize = 16;
@@ -144,10 +145,8 @@ impl Registries {
             Err(error) => return Ok(unreadable(&error)),
         };
         let host = reference.host().to_string();
-        let permits = self
-            .inner
-            .host_permits
-            .get_with(host.clone(), || Arc::new(Semaphore::new(REQUESTS_PER_HOST)));
+        let permits = || Ok::<_, Infallible>(Arc::new(Semaphore::new(REQUESTS_PER_HOST)));
+        let Ok(permits) = self.inner.host_permits.get_or_insert_with(&host, permits);
         // The semaphore is never closed.
         // Waiting for a permit is outside of the timeout: a queue of inspections at a slow registry is no evidence
         // that the registry is unavailable.
@@ -158,7 +157,7 @@ impl Registries {
         match &looked {
             Err(failure) if failure.known.transient => self.failed(host, &failure.known.message),
             // 404 and 401 end an outage, too: the registry answered.
-            _ => self.inner.outages.invalidate(&host),
+            _ => drop(self.inner.outages.remove(&host)),
         }
         looked
     }
