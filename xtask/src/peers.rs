@@ -255,6 +255,7 @@ impl Target {
             let _ = fs::remove_file(&part);
         }
         made?;
+        self.copy_data(folder)?;
         fs::rename(&part, &self.path)
             .and_then(|()| fs::write(self.stamp(), self.recipe()))
             .with_context(|| format!("writing {}", self.path.display()))
@@ -297,6 +298,17 @@ impl Target {
             .and_then(|()| fs::copy(self.folder.join("go.sum"), folder.join("go.sum")))
             .with_context(|| format!("writing {}", file.display()))?;
         Ok(file)
+    }
+
+    /// Copies what the programs read at run time; a folder that is there has the same version.
+    fn copy_data(&self, folder: &Path) -> anyhow::Result<()> {
+        for data in self.module.data {
+            let copy = folder.join(data);
+            if !copy.exists() {
+                copy_folder(&self.source(self.module.path)?.join(data), &copy)?;
+            }
+        }
+        Ok(())
     }
 
     /// The folder of a module's source.

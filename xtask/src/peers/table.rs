@@ -99,6 +99,10 @@ pub(crate) const MODULES: [Module; 14] = [
         folder: "ssp-operator",
         path: "kubevirt.io/ssp-operator",
         programs: &[program("ssp-operator", "")],
+        data: &[
+            "data/common-templates-bundle",
+            "data/vm-console-proxy-bundle",
+        ],
         crds: Some(Crds::Files("config/crd/bases/*.yaml")),
         ..MODULE
     },
@@ -181,6 +185,8 @@ pub(crate) struct Module {
     pub(crate) tags: &'static str,
     pub(crate) version: Version,
     pub(crate) crds: Option<Crds>,
+    /// Folders of the pinned module that programs read from their working directory. They are put beside the programs.
+    pub(crate) data: &'static [&'static str],
     /// Changes to source of dependencies that does not compile with what the module requires.
     pub(crate) edits: &'static [Edit],
 }
@@ -192,6 +198,7 @@ const MODULE: Module = Module {
     tags: "",
     version: Version::Unset,
     crds: None,
+    data: &[],
     edits: &[],
 };
 
