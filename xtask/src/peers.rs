@@ -5,6 +5,8 @@
 
 mod table;
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use crate::shell;
-use table::{Crds, MODULES, Module, Program};
+use table::{Crds, Edit, MODULES, Module, Program};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -223,7 +225,11 @@ impl Target {
             Output::Program(program) => self.build_arguments(program).join(" "),
             Output::Crds(crds) => format!("{crds:?}"),
         };
-        format!("go {arguments}\n\n{}", self.go_mod)
+        let edits = match self.module.edits {
+            [] => String::new(),
+            edits => format!("{edits:?}\n"),
+        };
+        format!("go {arguments}\n{edits}\n{}", self.go_mod)
     }
 
     fn is_current(&self) -> bool {
@@ -239,16 +245,7 @@ impl Target {
             .path
             .with_file_name(format!(".{}.{}", self.name, std::process::id()));
         let made = match self.output {
-            Output::Program(program) => {
-                let mut build = self.go();
-                shell::run(
-                    build
-                        .args(self.build_arguments(program))
-                        .arg("-o")
-                        .arg(&part)
-                        .arg(self.package(program)),
-                )
-            }
+            Output::Program(program) => self.build_program(program, &part),
             Output::Crds(crds) => self
                 .crds(crds)
                 .and_then(|text| fs::write(&part, text).context("writing CRDs")),
@@ -258,9 +255,71 @@ impl Target {
             let _ = fs::remove_file(&part);
         }
         made?;
+        self.copy_data(folder)?;
         fs::rename(&part, &self.path)
             .and_then(|()| fs::write(self.stamp(), self.recipe()))
             .with_context(|| format!("writing {}", self.path.display()))
+    }
+
+    fn build_program(&self, program: Program, output: &Path) -> anyhow::Result<()> {
+        let mut build = self.go();
+        build.args(self.build_arguments(program));
+        let copies = PathBuf::from(format!("{}.edited", output.display()));
+        let go_mod = match self.module.edits {
+            [] => Ok(None),
+            edits => self.edit(edits, &copies).map(Some),
+        };
+        let built = go_mod.and_then(|go_mod| {
+            build.args(go_mod.map(|file| format!("-modfile={}", file.display())));
+            shell::run(build.arg("-o").arg(output).arg(self.package(program)))
+        });
+        if copies.exists() {
+            fs::remove_dir_all(&copies)
+                .with_context(|| format!("removing {}", copies.display()))?;
+        }
+        built
+    }
+
+    /// Copies modules into a folder, edits them there, and writes a `go.mod` that uses the copies. Go has an option to
+    /// overlay single files, but refuses it for its module cache.
+    fn edit(&self, edits: &[Edit], folder: &Path) -> anyhow::Result<PathBuf> {
+        let mut go_mod = self.go_mod.clone();
+        let modules: BTreeSet<&str> = edits.iter().map(|edit| edit.module).collect();
+        for module in modules {
+            let copy = folder.join(module);
+            copy_folder(&self.source(module)?, &copy)?;
+            writeln!(go_mod, "\nreplace {module} => {}", copy.display())?;
+        }
+        for edit in edits {
+            edit.apply(&folder.join(edit.module))?;
+        }
+        let file = folder.join("go.mod");
+        fs::write(&file, go_mod)
+            .and_then(|()| fs::copy(self.folder.join("go.sum"), folder.join("go.sum")))
+            .with_context(|| format!("writing {}", file.display()))?;
+        Ok(file)
+    }
+
+    /// Copies what the programs read at run time; a folder that is there has the same version.
+    fn copy_data(&self, folder: &Path) -> anyhow::Result<()> {
+        for data in self.module.data {
+            let copy = folder.join(data);
+            if !copy.exists() {
+                copy_folder(&self.source(self.module.path)?.join(data), &copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of a module's source.
+    fn source(&self, module: &str) -> anyhow::Result<PathBuf> {
+        shell::run(self.go().args(["mod", "download", module]))?;
+        let folder =
+            shell::read(
+                self.go()
+                    .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]),
+            )?;
+        Ok(PathBuf::from(folder.trim()))
     }
 
     /// Go in the folder of the module. Without cgo: no C headers are needed, and the programs run on any distribution.
@@ -298,20 +357,20 @@ impl Target {
     fn crds(&self, crds: Crds) -> anyhow::Result<String> {
         let (module, pattern) = match crds {
             Crds::Program => {
-                return shell::read(self.go().args(["run", "-mod=readonly", "./crds"]));
+                return shell::read(self.go().args([
+                    "run",
+                    "-mod=readonly",
+                    "-trimpath",
+                    "./crds",
+                ]));
             }
             Crds::Files(pattern) => (self.module.path, pattern),
             Crds::FilesOf(module, pattern) => (module, pattern),
         };
-        shell::run(self.go().args(["mod", "download", module]))?;
-        let source =
-            shell::read(
-                self.go()
-                    .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]),
-            )?;
+        let source = self.source(module)?;
         let (folder, file) = pattern.rsplit_once('/').unwrap_or((".", pattern));
         let (prefix, suffix) = file.split_once('*').unwrap_or((file, ""));
-        let folder = Path::new(source.trim()).join(folder);
+        let folder = source.join(folder);
         let mut text = String::new();
         for path in files(&folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -357,6 +416,19 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .with_context(context)?;
     paths.sort_unstable();
     Ok(paths)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+    for path in files(from)? {
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else {
+            fs::copy(&path, &copy).with_context(|| format!("copying {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The required version of a module.

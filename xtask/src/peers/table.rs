@@ -1,5 +1,10 @@
 //! Which programs there are, and how each is built. Versions are in the `go.mod` of each folder, and nowhere else.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
 /// The modules, in the order in which they are built: what most suites need comes first.
 pub(crate) const MODULES: [Module; 14] = [
     Module {
@@ -62,6 +67,7 @@ pub(crate) const MODULES: [Module; 14] = [
             "cmd/cluster-kube-descheduler-operator",
         )],
         crds: Some(Crds::Files("manifests/*.crd.yaml")),
+        edits: &DESCHEDULER_EDITS,
         ..MODULE
     },
     Module {
@@ -93,6 +99,10 @@ pub(crate) const MODULES: [Module; 14] = [
         folder: "ssp-operator",
         path: "kubevirt.io/ssp-operator",
         programs: &[program("ssp-operator", "")],
+        data: &[
+            "data/common-templates-bundle",
+            "data/vm-console-proxy-bundle",
+        ],
         crds: Some(Crds::Files("config/crd/bases/*.yaml")),
         ..MODULE
     },
@@ -139,6 +149,31 @@ pub(crate) const MODULES: [Module; 14] = [
     },
 ];
 
+/// The only descheduler that the registry has calls functions as of Kubernetes 1.35. The operator compiles with 1.33, where
+/// they have no logger, and tolerations no comparison operators to enable.
+const DESCHEDULER_EDITS: [Edit; 2] = [
+    Edit {
+        module: "sigs.k8s.io/descheduler",
+        file: "pkg/utils/predicates.go",
+        from: "\tlogger := klog.FromContext(ctx)
+\tfor i := range tolerations {
+\t\tif tolerations[i].ToleratesTaint(logger, taint, true) {",
+        to: "\tfor i := range tolerations {
+\t\tif tolerations[i].ToleratesTaint(taint) {",
+    },
+    Edit {
+        module: "sigs.k8s.io/descheduler",
+        file: "pkg/framework/plugins/removepodsviolatingtopologyspreadconstraint/topologyspreadconstraint.go",
+        from: "\tlogger := klog.FromContext(ctx)
+\tif tsc.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor {
+\t\tif _, untolerated := v1helper.FindMatchingUntoleratedTaint(
+\t\t\tlogger, node.Spec.Taints, tsc.PodTolerations, doNotScheduleTaintsFilterFunc(), true,",
+        to: "\tif tsc.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor {
+\t\tif _, untolerated := v1helper.FindMatchingUntoleratedTaint(
+\t\t\tnode.Spec.Taints, tsc.PodTolerations, doNotScheduleTaintsFilterFunc(),",
+    },
+];
+
 /// A folder of `peers/`: a Go module that pins another one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Module {
@@ -150,6 +185,10 @@ pub(crate) struct Module {
     pub(crate) tags: &'static str,
     pub(crate) version: Version,
     pub(crate) crds: Option<Crds>,
+    /// Folders of the pinned module that programs read from their working directory. They are put beside the programs.
+    pub(crate) data: &'static [&'static str],
+    /// Changes to source of dependencies that does not compile with what the module requires.
+    pub(crate) edits: &'static [Edit],
 }
 
 const MODULE: Module = Module {
@@ -159,6 +198,8 @@ const MODULE: Module = Module {
     tags: "",
     version: Version::Unset,
     crds: None,
+    data: &[],
+    edits: &[],
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +279,36 @@ pub(crate) enum Crds {
     FilesOf(&'static str, &'static str),
 }
 
+/// A changed piece of source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edit {
+    pub(crate) module: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+}
+
+impl Edit {
+    /// Changes a copy of the module.
+    pub(crate) fn apply(&self, folder: &Path) -> anyhow::Result<()> {
+        let path = folder.join(self.file);
+        let context = || format!("editing {}", path.display());
+        let text = fs::read_to_string(&path).with_context(context)?;
+        let edited = self.edited(&text).with_context(context)?;
+        // Files of the module cache are read-only, and so are copies.
+        fs::remove_file(&path)
+            .and_then(|()| fs::write(&path, edited))
+            .with_context(context)
+    }
+
+    fn edited(&self, text: &str) -> anyhow::Result<String> {
+        match text.matches(self.from).count() {
+            1 => Ok(text.replace(self.from, self.to)),
+            count => bail!("{:?} occurs {count} times", self.from),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -252,6 +323,22 @@ mod tests {
             .map(|program| program.name)
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    }
+
+    #[test]
+    fn edit_changes_what_occurs_once() {
+        let edit = Edit {
+            module: "a.io/b",
+            file: "b.go",
+            from: "f(x, true)",
+            to: "f(x)",
+        };
+        assert_eq!(
+            edit.edited("f(x, true)\ng()\n").expect("edited"),
+            "f(x)\ng()\n"
+        );
+        assert!(edit.edited("f(x)\n").is_err());
+        assert!(edit.edited("f(x, true)\nf(x, true)\n").is_err());
     }
 
     #[test]
