@@ -33,30 +33,34 @@ pub(crate) struct Arguments {
 
 /// Builds or lists the selected programs.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let cache = Cache::open()?;
-    let targets = select(&arguments.names)?
-        .into_iter()
-        .map(|(module, output)| Target::new(&cache, module, output))
-        .collect::<anyhow::Result<Vec<_>>>()?;
     if arguments.list {
-        for target in &targets {
+        for target in targets(&Cache::open()?, &arguments.names)? {
             shell::say(&target.line(if target.is_current() { "built" } else { "-" }));
         }
         return Ok(());
     }
+    let report = if arguments.print_assets {
+        shell::warn
+    } else {
+        shell::say
+    };
+    let assets = provide(&arguments.names, report)?;
+    if arguments.print_assets {
+        shell::say(&assets.display().to_string());
+    }
+    Ok(())
+}
+
+/// Builds what is missing of the named programs, of all without a name, and returns the folder with links to programs.
+pub(crate) fn provide(names: &[String], report: fn(&str)) -> anyhow::Result<PathBuf> {
+    let cache = Cache::open()?;
+    let targets = targets(&cache, names)?;
     if shell::find("go").is_none() {
         bail!(
             "Go is not installed: building peers needs go {} or later",
             required_go(&targets)
         );
     }
-    let report = |line: &str| {
-        if arguments.print_assets {
-            shell::warn(line);
-        } else {
-            shell::say(line);
-        }
-    };
     let mut failed = Vec::new();
     for target in &targets {
         let begin = Instant::now();
@@ -77,10 +81,25 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !failed.is_empty() {
         bail!("not built: {}", failed.join(", "));
     }
-    if arguments.print_assets {
-        shell::say(&cache.programs().display().to_string());
-    }
-    Ok(())
+    Ok(cache.programs())
+}
+
+/// Names and pinned versions of programs, such as `etcd v3.7.3, kube-apiserver v1.36.3`.
+pub(crate) fn versions(names: &[&str]) -> anyhow::Result<String> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let versions: Vec<String> = targets(&Cache::open()?, &names)?
+        .iter()
+        .filter(|target| matches!(target.output, Output::Program(_)))
+        .map(|target| format!("{} {}", target.name, short(&target.version)))
+        .collect();
+    Ok(versions.join(", "))
+}
+
+fn targets(cache: &Cache, names: &[String]) -> anyhow::Result<Vec<Target>> {
+    select(names)?
+        .into_iter()
+        .map(|(module, output)| Target::new(cache, module, output))
+        .collect()
 }
 
 /// What is made of a module.

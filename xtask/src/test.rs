@@ -1,5 +1,7 @@
 //! `cargo xtask test`.
 
+mod genuine;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
@@ -30,6 +32,15 @@ const PROGRAMS: [(&str, &str); 15] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    /// Run suites on etcd and kube-apiserver, and beside the genuine operators; missing programs are built with Go.
+    #[arg(long)]
+    genuine: bool,
+    /// With --genuine: only what `.ci/run` has time for.
+    #[arg(long, requires = "genuine")]
+    smoke: bool,
+    /// With --genuine: only build the programs.
+    #[arg(long, requires = "genuine")]
+    build_only: bool,
     /// Arguments for the test runner, such as a filter.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
@@ -41,8 +52,14 @@ const NEXTEST_VERSION: &str = "0.9.151";
 
 /// Runs all tests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.build_only {
+        return genuine::build().map(drop);
+    }
     provide_programs(&PROGRAMS)?;
     shell::provide_subcommand("nextest", NEXTEST_VERSION)?;
+    if arguments.genuine {
+        return genuine::run(arguments.smoke, &arguments.rest);
+    }
     let mut tests = shell::cargo();
     tests.args(["nextest", "run", "--workspace"]);
     if !has_loop_devices() {

@@ -37,6 +37,8 @@ mod lines;
 #[cfg(feature = "cluster")]
 mod objects;
 mod openshift;
+#[cfg(feature = "cluster")]
+mod peers;
 mod process;
 mod registry;
 #[cfg(feature = "cluster")]
@@ -70,6 +72,8 @@ pub use lines::Lines;
 #[cfg(feature = "cluster")]
 pub use objects::{by, until, until_gone};
 pub use openshift::openshift_crds;
+#[cfg(feature = "cluster")]
+pub use peers::{install_peer_crds, peer};
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]

@@ -23,6 +23,12 @@ impl Process {
         arguments: impl IntoIterator<Item = A>,
         folder: &Path,
     ) -> anyhow::Result<Self> {
+        Self::spawn(Command::new(program).args(arguments), folder)
+    }
+
+    /// Like [`Self::start`], for a command with an environment of its own.
+    pub fn spawn(command: &mut Command, folder: &Path) -> anyhow::Result<Self> {
+        let program = PathBuf::from(command.get_program());
         let name = program
             .file_name()
             .unwrap_or_default()
@@ -31,8 +37,7 @@ impl Process {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let errors = file.try_clone().context("sharing a log file")?;
-        let child = Command::new(program)
-            .args(arguments)
+        let child = command
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(file)
@@ -60,7 +65,7 @@ impl Process {
     }
 
     /// An error if the program has ended, with the end of its output.
-    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+    pub fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.ended()? else {
             return Ok(());
         };

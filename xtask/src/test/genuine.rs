@@ -1,0 +1,126 @@
+//! `cargo xtask test --genuine`: suites on the genuine API server, and beside genuine operators.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use crate::{peers, shell};
+
+/// What every group needs. With kube-controller-manager, namespaces are deleted and owners are respected.
+const CONTROL_PLANE: [&str; 4] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kubectl",
+];
+
+/// Tests that run beside the same programs.
+struct Group {
+    /// Programs and CRDs beside [`CONTROL_PLANE`].
+    peers: &'static [&'static str],
+    /// Selects the tests, in nextest's filter language.
+    tests: &'static str,
+    /// The part of them for `--smoke`. A test starts an API server of its own, which takes about five CPU seconds, so
+    /// that all groups together exceed the time of `.ci/run`.
+    smoke: &'static str,
+}
+
+const GROUPS: [Group; 4] = [
+    Group {
+        peers: &[],
+        // Suites that start a `TestCluster` and make no claims about the embedded server itself.
+        tests: "package(suites) + (package(controllers) & kind(test)) + (package(webhook) & kind(test)) \
+                + (package(medley) & (binary(trust) + binary(governance_cli) + binary(cpu_cli) + binary(place_cli) \
+                + binary(images_cluster_cli) + binary(status_cli) + binary(webhook_command)))",
+        smoke: "package(suites) + (package(medley) & binary(trust))",
+    },
+    Group {
+        peers: &[
+            "cluster-kube-descheduler-operator",
+            "cluster-kube-descheduler-operator-crds",
+        ],
+        tests: "binary(beside_descheduler)",
+        smoke: "all()",
+    },
+    Group {
+        peers: &[
+            "cdi-controller",
+            "cdi-apiserver",
+            "containerized-data-importer-crds",
+        ],
+        tests: "binary(beside_cdi)",
+        smoke: "all()",
+    },
+    Group {
+        peers: &["virt-controller", "virt-api", "kubevirt-crds"],
+        tests: "binary(beside_kubevirt)",
+        smoke: "all()",
+    },
+];
+
+/// Builds missing programs, and returns their folder.
+pub(super) fn build() -> anyhow::Result<PathBuf> {
+    let names: Vec<String> = GROUPS
+        .iter()
+        .flat_map(|group| group.peers)
+        .chain(&CONTROL_PLANE)
+        .map(|name| (*name).to_owned())
+        .collect();
+    peers::provide(&names, shell::say)
+}
+
+/// Builds missing programs and runs the tests of each group. A word as an argument selects tests whose names contain it.
+pub(super) fn run(smoke: bool, rest: &[OsString]) -> anyhow::Result<()> {
+    let assets = build()?;
+    let mut results = Vec::new();
+    let mut failed = None;
+    for group in &GROUPS {
+        let filter = if smoke {
+            format!("({}) & ({})", group.tests, group.smoke)
+        } else {
+            group.tests.to_owned()
+        };
+        let beside: Vec<&str> = CONTROL_PLANE.iter().chain(group.peers).copied().collect();
+        let beside = peers::versions(&beside)?;
+        let count = count(&assets, &filter, rest)?;
+        if count > 0 {
+            shell::say(&format!("{count} tests beside {beside}"));
+            let begin = Instant::now();
+            let outcome = shell::run(nextest(&assets, "run", &filter).args(rest));
+            results.push(format!(
+                "{count} tests beside {beside}: {} in {} s",
+                if outcome.is_ok() { "passed" } else { "FAILED" },
+                begin.elapsed().as_secs()
+            ));
+            // The other groups run all the same: one run names all failures.
+            failed = failed.or_else(|| outcome.err());
+        }
+    }
+    for line in results {
+        shell::say(&line);
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// How many tests a filter selects.
+fn count(assets: &Path, filter: &str, rest: &[OsString]) -> anyhow::Result<usize> {
+    let mut list = nextest(assets, "list", filter);
+    let list = shell::read(list.args(["--message-format", "oneline"]).args(rest))
+        .context("listing tests")?;
+    Ok(list.lines().count())
+}
+
+fn nextest(assets: &Path, command: &str, filter: &str) -> Command {
+    let mut nextest = shell::cargo();
+    nextest
+        .args(["nextest", command, "--workspace"])
+        // The default leaves out the suites that need these programs.
+        .args(["--ignore-default-filter", "--filterset", filter])
+        .env("KUBEBUILDER_ASSETS", assets)
+        // The kubectl of the same release.
+        .env("KUBECTL", assets.join("kubectl"));
+    nextest
+}
