@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 2] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -43,20 +43,6 @@ const GROUPS: [Group; 4] = [
             "cluster-kube-descheduler-operator-crds",
         ],
         tests: "binary(beside_descheduler)",
-        smoke: "all()",
-    },
-    Group {
-        peers: &[
-            "cdi-controller",
-            "cdi-apiserver",
-            "containerized-data-importer-crds",
-        ],
-        tests: "binary(beside_cdi)",
-        smoke: "all()",
-    },
-    Group {
-        peers: &["virt-controller", "virt-api", "kubevirt-crds"],
-        tests: "binary(beside_kubevirt)",
         smoke: "all()",
     },
 ];
