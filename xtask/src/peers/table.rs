@@ -149,8 +149,9 @@ pub(crate) const MODULES: [Module; 14] = [
     },
 ];
 
-/// The only descheduler that the registry has calls functions as of Kubernetes 1.35. The operator compiles with 1.33, where
-/// they have no logger, and tolerations no comparison operators to enable.
+/// The registry refuses the descheduler that the operator requires. Those it serves (v0.35.1, v0.36.0) call functions as of
+/// Kubernetes 1.35 or later. The operator compiles with 1.33, where they have no logger, and tolerations no comparison
+/// operators to enable.
 const DESCHEDULER_EDITS: [Edit; 2] = [
     Edit {
         module: "sigs.k8s.io/descheduler",
