@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Run suites on etcd and kube-apiserver, and beside the genuine operators; missing programs are built with Go.
     #[arg(long)]
     genuine: bool,
-    /// With --genuine: only what `.ci/run` has time for.
+    /// With --genuine: only the API suites, and the suites beside other operators.
     #[arg(long, requires = "genuine")]
     smoke: bool,
     /// With --genuine: only build the programs.

@@ -24,7 +24,7 @@ struct Group {
     /// Selects the tests, in nextest's filter language.
     tests: &'static str,
     /// The part of them for `--smoke`. A test starts an API server of its own, which takes about five CPU seconds, so
-    /// that all groups together exceed the time of `.ci/run`.
+    /// that all groups together take more than half an hour.
     smoke: &'static str,
 }
 
