@@ -5,6 +5,7 @@
 //!   --cron--> DataVolume, snapshot, DataSource, garbage collection
 //! DataVolume --data_volume--> importer to run, phase, time of the next try
 //!   --origin--> source to fetch  --claim--> PVC  --pod--> importer pod  --outcome--> its report
+//!   --life_cycle--> what CDI reads on the PVC, so that either can resume the work of the other
 //!   --copy--> PVC cloned from what a DataSource refers to
 //! DataSource --data_source--> cloneable source, through at most one pointer
 //! ```
@@ -17,6 +18,7 @@ pub mod cron;
 pub mod data_source;
 pub mod data_volume;
 pub mod failure;
+pub mod life_cycle;
 pub mod origin;
 pub mod outcome;
 pub mod pod;

@@ -122,4 +122,26 @@ pub mod annotations {
     pub const READ_WRITE_ONCE: &str = "cdi.kubevirt.io/useReadWriteOnceForDataImportCron";
     /// On a StorageProfile: the VolumeSnapshotClass of imports.
     pub const SNAPSHOT_CLASS: &str = "cdi.kubevirt.io/snapshotClassForDataImportCron";
+    /// On a PVC: the phase of the pod that fills it. CDI imports into every PVC on which it is not `Succeeded`.
+    pub const POD_PHASE: &str = "cdi.kubevirt.io/storage.pod.phase";
+    /// On a PVC: how often that pod was restarted.
+    pub const POD_RESTARTS: &str = "cdi.kubevirt.io/storage.pod.restarts";
+    /// On a PVC: whether that pod can be scheduled.
+    pub const POD_SCHEDULABLE: &str = "cdi.kubevirt.io/storage.pod.schedulable";
+    /// On a PVC: the status of the condition `Running` of its DataVolume.
+    pub const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
+    /// On a PVC: the message of that condition.
+    pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.message";
+    /// On a PVC: the reason of that condition.
+    pub const RUNNING_REASON: &str = "cdi.kubevirt.io/storage.condition.running.reason";
+    /// On a PVC: the name of the importer pod.
+    pub const IMPORT_POD: &str = "cdi.kubevirt.io/storage.import.importPodName";
+    /// On a PVC: the uid of the DataVolume that it was created for.
+    pub const CREATED_FOR: &str = "cdi.kubevirt.io/createdForDataVolume";
+    /// On a PVC: its content, `kubevirt` for a disk.
+    pub const CONTENT_TYPE: &str = "cdi.kubevirt.io/storage.contentType";
+    /// On a PVC: whether the disk is to be preallocated.
+    pub const PREALLOCATION_REQUESTED: &str = "cdi.kubevirt.io/storage.preallocation.requested";
+    /// On a PVC: the source that pods of CDI copy into it, as `namespace/name`.
+    pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
 }

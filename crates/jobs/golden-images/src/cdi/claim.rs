@@ -12,6 +12,7 @@ use machinery::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::failure::{Failure, Reason};
+use super::life_cycle;
 use super::size::{Overhead, required, usable};
 use crate::action::annotation;
 
@@ -19,6 +20,8 @@ use crate::action::annotation;
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 /// Prefix of CDI's annotations with instructions for the importer.
 const IMPORT: &str = "cdi.kubevirt.io/storage.import.";
+/// CDI's label that silences the alert of this name.
+const FILLING_UP_ALERT: (&str, &str) = ("alerts.k8s.io/KubePersistentVolumeFillingUp", "disabled");
 /// The default volume mode.
 const FILESYSTEM: &str = "Filesystem";
 
@@ -68,7 +71,14 @@ pub fn claim(
     let mut own: BTreeMap<String, String> = meta.labels.clone().unwrap_or_default();
     let app = ("app".to_owned(), "containerized-data-importer".to_owned());
     own.entry(app.0).or_insert(app.1);
+    if mode == FILESYSTEM {
+        // Disks fill their filesystem on purpose.
+        let (name, value) = FILLING_UP_ALERT;
+        own.entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
+    }
     let mut notes = meta.annotations.clone().unwrap_or_default();
+    notes.extend(life_cycle::created(volume));
     notes.extend(instructions(volume));
     Ok(json!({
         "apiVersion": "v1",
@@ -166,25 +176,49 @@ fn copy(wanted: &mut Value, source: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The instructions for the importer, as CDI's annotations.
+/// The instructions for the importer, as CDI's annotations: CDI resumes an import by them.
 fn instructions(volume: &DataVolume) -> BTreeMap<String, String> {
     let source = volume.spec.source.as_ref();
-    let Some(registry) = source.and_then(|it| it.registry.as_ref()) else {
-        return BTreeMap::new();
+    let given = if let Some(registry) = source.and_then(|it| it.registry.as_ref()) {
+        let platform = registry.platform.as_ref();
+        vec![
+            ("source".to_owned(), Some("registry")),
+            ("endpoint".to_owned(), registry.url.as_deref()),
+            (
+                "registryImportMethod".to_owned(),
+                registry.pull_method.as_deref(),
+            ),
+            ("secretName".to_owned(), registry.secret_ref.as_deref()),
+            (
+                "certConfigMap".to_owned(),
+                registry.cert_config_map.as_deref(),
+            ),
+            (
+                "registryImageArchitecture".to_owned(),
+                platform.and_then(|it| it.architecture.as_deref()),
+            ),
+        ]
+    } else if let Some(http) = source.and_then(|it| it.http.as_ref()) {
+        let mut given = vec![
+            ("source".to_owned(), Some("http")),
+            ("endpoint".to_owned(), http.url.as_deref()),
+            ("secretName".to_owned(), http.secret_ref.as_deref()),
+            ("certConfigMap".to_owned(), http.cert_config_map.as_deref()),
+            ("checksum".to_owned(), http.checksum.as_deref()),
+        ];
+        for (name, headers) in [
+            ("extraHeaders", &http.extra_headers),
+            ("secretExtraHeaders", &http.secret_extra_headers),
+        ] {
+            let headers = headers.iter().enumerate();
+            given.extend(headers.map(|(place, it)| (format!("{name}.{place}"), Some(&**it))));
+        }
+        given
+    } else {
+        Vec::new()
     };
-    let platform = registry.platform.as_ref();
-    let all = [
-        ("source", Some("registry")),
-        ("endpoint", registry.url.as_deref()),
-        ("registryImportMethod", registry.pull_method.as_deref()),
-        ("secretName", registry.secret_ref.as_deref()),
-        ("certConfigMap", registry.cert_config_map.as_deref()),
-        (
-            "registryImageArchitecture",
-            platform.and_then(|it| it.architecture.as_deref()),
-        ),
-    ];
-    all.into_iter()
+    given
+        .into_iter()
         .filter_map(|(name, value)| {
             let value = value.filter(|it| !it.is_empty())?;
             Some((format!("{IMPORT}{name}"), value.to_owned()))

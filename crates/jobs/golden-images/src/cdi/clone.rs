@@ -232,8 +232,9 @@ pub fn decide(facts: &CloneInputs<'_>) -> Decision {
         .transfer
         .is_some_and(|it| it.interim != Claim::Missing)
         .then_some(CloneStep::Clean);
-    if before.phase.as_deref() == Some("Succeeded") {
-        // A finished clone no longer depends on its source.
+    if before.phase.as_deref() == Some("Succeeded") || facts.claim == Claim::FilledByCdi {
+        // A finished clone no longer depends on its source. While CDI fills the PVC, its status counts: a PVC that pods
+        // of CDI copy to is bound long before it is complete.
         return Decision {
             step: clean,
             status,
@@ -244,7 +245,7 @@ pub fn decide(facts: &CloneInputs<'_>) -> Decision {
     let mut step = None;
     let mut denied = None;
     let (phase, message) = match (facts.claim, &original, facts.transfer) {
-        (Claim::Bound, _, _) => {
+        (Claim::Bound | Claim::Complete, _, _) => {
             step = clean;
             ("Succeeded", String::new())
         }
@@ -273,14 +274,18 @@ pub fn decide(facts: &CloneInputs<'_>) -> Decision {
                 }
             }
         }
-        (Claim::Pending | Claim::WaitsForConsumer, _, Some(transfer)) => {
+        (Claim::Pending | Claim::WaitsForConsumer | Claim::FilledByCdi, _, Some(transfer)) => {
             let of = transfer.volume.clone().filter(|_| !transfer.is_handed_over);
             step = of.map(CloneStep::HandOver);
             (TRANSFER_PHASE, String::new())
         }
         (Claim::WaitsForConsumer, _, None) => ("WaitForFirstConsumer", String::new()),
-        (Claim::Pending, Ok(original), None) => (copying(original), String::new()),
-        (Claim::Pending, Err(_), None) => ("CSICloneInProgress", String::new()),
+        (Claim::Pending | Claim::FilledByCdi, Ok(original), None) => {
+            (copying(original), String::new())
+        }
+        (Claim::Pending | Claim::FilledByCdi, Err(_), None) => {
+            ("CSICloneInProgress", String::new())
+        }
     };
     let done = phase == "Succeeded";
     status.phase = Some(phase.to_owned());

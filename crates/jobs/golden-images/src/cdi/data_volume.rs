@@ -15,8 +15,9 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
 
-use super::claim::binds_immediately;
+use super::claim::{binds_immediately, is_of};
 use super::failure::{Failure, Reason, RetryState};
+use super::{life_cycle, pod};
 use crate::action::{Action, Kind, MetadataValues, annotation, label, metadata_patch, name_of};
 use crate::conditions::{self, ConditionUpdate};
 use crate::policy::Policy;
@@ -52,6 +53,10 @@ pub enum Claim {
     Pending,
     /// It is bound.
     Bound,
+    /// Pods or a populator of CDI fill it; only CDI knows when it is complete.
+    FilledByCdi,
+    /// It is bound, and marked as complete.
+    Complete,
 }
 
 impl Claim {
@@ -66,7 +71,14 @@ impl Claim {
             return Self::Missing;
         };
         let status = claim.status.as_ref();
-        if status.and_then(|it| it.phase.as_deref()) == Some("Bound") {
+        let bound = status.and_then(|it| it.phase.as_deref()) == Some("Bound");
+        if life_cycle::is_filled_by_cdi(claim, bound) {
+            return Self::FilledByCdi;
+        }
+        if bound && life_cycle::is_complete(claim) {
+            return Self::Complete;
+        }
+        if bound {
             return Self::Bound;
         }
         let mode = class.and_then(|it| it.volume_binding_mode.as_deref());
@@ -159,13 +171,14 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     let mut report = None;
     let mut phase = "Pending";
     let mut running = ConditionUpdate::new(RUNNING, false, "Pending", "");
-    let bound = facts.claim == Claim::Bound;
+    let bound = matches!(facts.claim, Claim::Bound | Claim::Complete);
     let attempt = known.map_or(0, |it| it.failures).saturating_add(1);
 
     let run = if before.phase.as_deref() == Some("Succeeded")
         || before.phase.as_deref() == Some("Failed")
+        || facts.claim == Claim::FilledByCdi
     {
-        // Both phases are final.
+        // Both phases are final. While CDI fills the PVC, its status counts; an importer would write to the same disk.
         return Decision {
             run: facts
                 .importer
@@ -180,6 +193,18 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     } else if facts.claim == Claim::WaitsForConsumer {
         phase = "WaitForFirstConsumer";
         ImporterAction::Nothing
+    } else if facts.claim == Claim::Complete {
+        // Imported, but the controller that did it ended before it reported the phase.
+        let found = facts.importer.and_then(|importer| match &importer.state {
+            State::Succeeded(found) => Some(found.clone()),
+            _ => None,
+        });
+        (phase, running) = succeed(&mut status);
+        trouble = None;
+        report = Some(found.unwrap_or_default());
+        facts
+            .importer
+            .map_or(ImporterAction::Nothing, |_| ImporterAction::Remove)
     } else {
         phase = "ImportScheduled";
         match facts.importer {
@@ -229,9 +254,7 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
                     ImporterAction::Remove
                 }
                 State::Succeeded(found) => {
-                    phase = "Succeeded";
-                    running = ConditionUpdate::new(RUNNING, false, "Completed", "Import Complete");
-                    status.progress = Some("100.0%".to_owned());
+                    (phase, running) = succeed(&mut status);
                     trouble = None;
                     report = Some(found.clone());
                     ImporterAction::Remove
@@ -273,6 +296,13 @@ pub fn decide(facts: &ImportInputs<'_>) -> Decision {
         patch: metadata_patch(&volume.metadata, &MetadataValues::new(), &wanted),
         claim: report,
     }
+}
+
+/// The phase of a successful import, and its condition.
+fn succeed(status: &mut DataVolumeStatus) -> (&'static str, ConditionUpdate) {
+    status.progress = Some("100.0%".to_owned());
+    let running = ConditionUpdate::new(RUNNING, false, "Completed", "Import Complete");
+    ("Succeeded", running)
 }
 
 /// Whether the importer is started now, later, or not at all.
@@ -375,15 +405,27 @@ pub fn set_running_condition(
         .sort_by(|one, other| one.kind.cmp(&other.kind));
 }
 
-/// Patch that records the result of the import on the claim; existing values stay.
-pub fn describe_claim(claim: &PersistentVolumeClaim, found: &Report) -> Option<Action> {
+/// Patch that marks the claim of a successful import as complete and records the result on it; labels and results that
+/// exist stay.
+pub fn describe_claim(
+    volume: &DataVolume,
+    claim: &PersistentVolumeClaim,
+    found: &Report,
+) -> Option<Action> {
     let mut labels = MetadataValues::new();
     for (name, value) in &found.labels {
         if label(&claim.metadata, name).is_none() {
             labels.insert(name, Some(value.clone()));
         }
     }
-    let mut notes = MetadataValues::new();
+    let mut notes = if life_cycle::is_complete(claim) {
+        MetadataValues::new()
+    } else {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        let status = volume.status.as_ref();
+        let restarts = status.and_then(|it| it.restart_count).unwrap_or_default();
+        life_cycle::completed(pod::name(name), restarts)
+    };
     let sniffed: Vec<String> = found.sniffed.iter().cloned().collect();
     for (name, value) in [
         (names::CONTENT, found.content.clone()),
@@ -403,4 +445,14 @@ pub fn describe_claim(claim: &PersistentVolumeClaim, found: &Report) -> Option<A
         patch,
         why: "it was imported",
     })
+}
+
+/// Patch that marks the claim of a DataVolume as complete if an earlier version of Medley imported it: that version
+/// wrote none of CDI's annotations, so CDI would import again.
+pub fn complete_claim(volume: &DataVolume, claim: &PersistentVolumeClaim) -> Option<Action> {
+    let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
+    let is_unmarked = is_of(claim, volume) && !life_cycle::is_recorded(claim);
+    (phase == Some("Succeeded") && is_unmarked)
+        .then(|| describe_claim(volume, claim, &Report::default()))
+        .flatten()
 }

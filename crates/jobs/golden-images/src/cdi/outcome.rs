@@ -16,6 +16,9 @@ pub const MAX_TERMINATION_MESSAGE: usize = 4096;
 /// The share of an error message: JSON escapes may double its length.
 const MAX_ERROR_BYTES: usize = 1500;
 
+/// The error of CDI's importer for a file that does not match its checksum.
+const CHECKSUM_MISMATCH: &str = "checksum mismatch";
+
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +38,9 @@ pub struct Outcome {
     /// Labels that the image declares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Written by CDI's importer, with exit code 0, if it has to run again with scratch space.
+    #[serde(default, skip_serializing)]
+    scratch_space_required: bool,
 }
 
 impl Outcome {
@@ -84,6 +90,18 @@ impl Outcome {
     pub fn read(code: i32, text: &str) -> State {
         let read: Option<Self> = serde_json::from_str(text).ok();
         match read {
+            // CDI's importer ends with exit code 0 in both cases (cmd/cdi-importer/importer.go).
+            Some(it) if code == 0 && it.scratch_space_required => State::Failed(Failure::new(
+                Reason::ImportFailed,
+                "CDI's importer needs scratch space",
+            )),
+            Some(Self {
+                reason: None,
+                message: Some(message),
+                ..
+            }) if code == 0 && message.contains(CHECKSUM_MISMATCH) => {
+                State::Failed(Failure::new(Reason::DigestMismatch, message))
+            }
             Some(it) if code == 0 && it.reason.is_none() => State::Succeeded(Report {
                 content: it.content,
                 sniffed: it.sniffed,

@@ -13,7 +13,7 @@ mod tests;
 use api::cdi::DataVolume;
 use api::golden::Sniffing;
 use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
-use kube_core::Resource as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use machinery::names::SUBDOMAIN_MAX;
 use serde_json::{Value, json};
 
@@ -203,17 +203,33 @@ pub fn pod(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
                 VOLUME_LABEL: crate::names::fitting(claim),
             },
             "annotations": { ATTEMPT: making.attempt.to_string() },
+            // As in CDI, which looks for a pod of this name and owner and resumes the import with it. Without
+            // blockOwnerDeletion: it would need the permission to update finalizers of PVCs.
             "ownerReferences": [{
-                "apiVersion": DataVolume::api_version(&()),
-                "kind": DataVolume::kind(&()),
-                "name": meta.name,
-                "uid": meta.uid,
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "name": claim,
+                "uid": making.claim.metadata.uid,
                 "controller": true,
-                "blockOwnerDeletion": true,
             }],
         },
         "spec": spec,
     })
+}
+
+/// Whether a pod imports for a DataVolume: the PVC of the DataVolume controls it. Pods of earlier versions of Medley
+/// are controlled by the DataVolume.
+pub fn is_of(pod: &Pod, volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> bool {
+    let claim = claim.filter(|claim| super::claim::is_of(claim, volume));
+    is_controlled_by(pod, &volume.metadata)
+        || claim.is_some_and(|claim| is_controlled_by(pod, &claim.metadata))
+}
+
+/// Whether an object controls a pod.
+pub fn is_controlled_by(pod: &Pod, owner: &ObjectMeta) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let mut owners = owners.filter(|it| it.controller == Some(true));
+    owner.uid.is_some() && owners.any(|it| Some(&it.uid) == owner.uid.as_ref())
 }
 
 /// The common spec of run-once pods without privileges: node selector, and the pull secret in

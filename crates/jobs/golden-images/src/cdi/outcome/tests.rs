@@ -52,6 +52,12 @@ fn outcome_fits_into_termination_message() {
     Reason::ArchitectureNotFound
 )]
 #[case::killed(137, "", Reason::ImportFailed)]
+#[case::scratch(0, r#"{"scratchSpaceRequired":true}"#, Reason::ImportFailed)]
+#[case::checksum(
+    0,
+    r#"{"message":"checksum mismatch: expected 1, got 2"}"#,
+    Reason::DigestMismatch
+)]
 #[case::odd(0, r#"{"reason":"NoDisk"}"#, Reason::NoDisk)]
 #[case::later_version(
     1,

@@ -102,7 +102,15 @@ impl Executor {
         }
     }
 
-    /// Stops the import of a deleted DataVolume. Pods are garbage collected with their owner.
+    /// Stops the import into a terminating claim.
+    pub(super) async fn release(&self, claim: &PersistentVolumeClaim) -> Result<(), Error> {
+        match self {
+            Self::InProcess(_) => Ok(()),
+            Self::Pods(pods) => pods.release(claim).await,
+        }
+    }
+
+    /// Stops the import of a deleted DataVolume. Pods are deleted with its claim.
     pub(super) fn forget(&self, key: &Key) {
         if let Self::InProcess(in_process) = self {
             in_process.remove(key);

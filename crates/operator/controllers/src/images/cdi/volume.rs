@@ -8,8 +8,8 @@ use golden_images::action::{Action, Kind, annotation, name_of};
 use golden_images::cdi::claim::{self, Storage, room};
 use golden_images::cdi::clone::CloneStep;
 use golden_images::cdi::data_volume::{
-    Claim, ImportInputs, ImporterAction, State, decide, describe_claim, is_new_failure,
-    set_running_condition,
+    Claim, ImportInputs, ImporterAction, State, complete_claim, decide, describe_claim,
+    is_new_failure, set_running_condition,
 };
 use golden_images::cdi::failure::Failure;
 use golden_images::cdi::origin::Origin;
@@ -35,6 +35,13 @@ impl Reconcile for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Self(context) = self;
+        let claim = context.view.claims.find(key);
+        let is_terminating =
+            |it: &Arc<PersistentVolumeClaim>| it.metadata.deletion_timestamp.is_some();
+        if let Some(claim) = claim.as_ref().filter(|it| is_terminating(it)) {
+            context.executor.release(claim).await?;
+        }
+        let claim = claim.filter(|it| !is_terminating(it));
         let found = context.view.volumes.find(key);
         let volume = found.filter(|it| it.metadata.deletion_timestamp.is_none());
         let Some(volume) = volume else {
@@ -46,8 +53,6 @@ impl Reconcile for Controller {
         // Before anything else: the interim claim of an earlier DataVolume of this name holds storage in another
         // namespace, where no owner reference can reach it.
         self.sweep(key, Some(&volume)).await?;
-        let claim = context.view.claims.find(key);
-        let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
         match triage(&volume, claim.as_deref()) {
             VolumeTask::Import(origin) => self.import(&volume, origin, claim).await,
             VolumeTask::Clone => self.clone_volume(&volume, claim).await,
@@ -103,7 +108,9 @@ impl Controller {
             });
         }
         if let (Some(found), Some(claim)) = (&decision.claim, &claim) {
-            actions.extend(describe_claim(claim, found));
+            actions.extend(describe_claim(volume, claim, found));
+        } else if let Some(claim) = &claim {
+            actions.extend(complete_claim(volume, claim));
         }
         if decision.run == ImporterAction::MakeClaim {
             match self.claim(volume, None).await? {

@@ -10,7 +10,7 @@ use golden_images::action::annotation;
 use golden_images::cdi::data_volume::{Importer, State};
 use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::pod::{self, ImporterPodInputs};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
 use parking_lot::Mutex;
 use platform::AddressPolicy;
@@ -44,9 +44,9 @@ pub(in crate::images::cdi) fn owner(pod: &Pod, kind: &str) -> Option<Key> {
     Some(Key::new(namespace, &owner.name))
 }
 
-/// The DataVolume of an importer pod.
+/// The DataVolume of an importer pod: it has the name of the PVC that owns the pod.
 fn volume_of(pod: &Pod) -> Option<Key> {
-    owner(pod, "DataVolume")
+    owner(pod, "PersistentVolumeClaim").or_else(|| owner(pod, "DataVolume"))
 }
 
 /// Creates a pod. A rejection is a result, not an error: a policy, a quota, or a cluster without image volumes.
@@ -135,9 +135,22 @@ impl Pods {
     fn of(&self, volume: &DataVolume) -> Option<Arc<Pod>> {
         let key = Key::of(&volume.metadata);
         let found = self.cache.get(&key.namespace, &pod::name(&key.name))?;
-        let mut owners = found.metadata.owner_references.iter().flatten();
-        let own = owners.any(|it| Some(&it.uid) == volume.metadata.uid.as_ref());
+        let claim = self.view.claims.find(&key);
+        let own = pod::is_of(&found, volume, claim.as_deref());
         (own && found.metadata.deletion_timestamp.is_none()).then_some(found)
+    }
+
+    /// Deletes the importer pod of a terminating claim, which waits until no pod uses it.
+    pub(super) async fn release(&self, claim: &PersistentVolumeClaim) -> Result<(), Error> {
+        let key = Key::of(&claim.metadata);
+        let found = self.cache.get(&key.namespace, &pod::name(&key.name));
+        let found = found.filter(|it| {
+            pod::is_controlled_by(it, &claim.metadata) && it.metadata.deletion_timestamp.is_none()
+        });
+        match found {
+            Some(found) => delete(&self.view.manager, &self.cache, &found).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) fn state(&self, volume: &DataVolume) -> Option<Importer> {
