@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 2] = [
+const GROUPS: [Group; 3] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -43,6 +43,11 @@ const GROUPS: [Group; 2] = [
             "cluster-kube-descheduler-operator-crds",
         ],
         tests: "binary(beside_descheduler)",
+        smoke: "all()",
+    },
+    Group {
+        peers: &["cdi-controller", "containerized-data-importer-crds"],
+        tests: "binary(beside_cdi)",
         smoke: "all()",
     },
 ];
