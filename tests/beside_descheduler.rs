@@ -213,7 +213,7 @@ async fn plan_is_applied_drifts_and_is_rolled_back() -> anyhow::Result<()> {
     story.serve_prometheus().await?;
     let plan = story.plan().await?;
     assert_eq!(
-        plan.data["status"]["items"][0]["target"]["kind"],
+        plan.data["status"]["items"][0]["targetRef"]["kind"],
         "KubeDescheduler"
     );
     assert!(
@@ -292,7 +292,8 @@ async fn degraded_operator_is_waited_for() -> anyhow::Result<()> {
     .await?;
 
     story.plan().await?;
-    story.medley(&["approve", CONFIG, "--yes"])?;
+    // The interval is the administrator's.
+    story.medley(&["approve", CONFIG, "--yes", "--take-over"])?;
     until(
         &story.configs(),
         CONFIG,

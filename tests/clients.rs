@@ -557,7 +557,6 @@ async fn stored_objects_are_read_with_current_defaults() -> anyhow::Result<()> {
     let post = PostParams::default();
     let before = sails.create(&post, &made("before")?).await?;
     assert_eq!(before.data["spec"], json!({ "color": "white" }));
-    let version = before.resource_version().unwrap_or_default();
 
     define(json!({ "color": color, "size": { "type": "integer", "default": 7 } })).await?;
     let both = json!({ "color": "white", "size": 7 });
@@ -568,6 +567,8 @@ async fn stored_objects_are_read_with_current_defaults() -> anyhow::Result<()> {
     .await?;
     let listed = sails.list(&ListParams::default()).await?;
     assert_eq!(listed.items[0].data["spec"], both);
+    // kube-apiserver starts a new watch cache for a changed CRD: earlier versions are too old then.
+    let version = listed.metadata.resource_version.unwrap_or_default();
     let events = sails.watch(&WatchParams::default(), &version).await?;
     let mut events = events.boxed();
     sails.create(&post, &made("after")?).await?;
