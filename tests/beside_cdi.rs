@@ -1,6 +1,5 @@
 //! Golden images beside the genuine containerized-data-importer: either takes over from the other, and no disk is
 //! imported twice.
-#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 #[path = "beside/fixture.rs"]
 mod fixture;
