@@ -231,8 +231,16 @@ async fn plan_is_applied_drifts_and_is_rolled_back() -> anyhow::Result<()> {
         arguments.contains("--descheduling-interval=60s"),
         "{arguments}"
     );
-    let live = story.deschedulers().get("cluster").await?;
-    let condition = degraded(&live).context("the operator reports")?;
+    // The status is written after the Deployment.
+    let live = until(
+        &story.deschedulers(),
+        "cluster",
+        "has a condition",
+        WAIT_TIMEOUT,
+        |live| degraded(live).is_some(),
+    )
+    .await?;
+    let condition = degraded(&live).context("a condition")?;
     assert_eq!(condition["status"], "False", "{condition}");
     assert!(
         live.data["status"].get("observedGeneration").is_none(),
