@@ -107,12 +107,12 @@ async fn image_specs_pass(version: Version) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn image_specs_of_critest_pass_before_containerd_2() -> anyhow::Result<()> {
+async fn critest_image_specs_pass_with_containerd_2_behind() -> anyhow::Result<()> {
     image_specs_pass(Version::Peer).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn image_specs_of_critest_pass_before_containerd_1() -> anyhow::Result<()> {
+async fn critest_image_specs_pass_with_containerd_1_behind() -> anyhow::Result<()> {
     image_specs_pass(Version::Debian).await
 }
 
@@ -208,12 +208,12 @@ async fn crictl_manages_images_of_both(version: Version) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crictl_manages_images_of_medley_and_of_containerd_2() -> anyhow::Result<()> {
+async fn crictl_manages_images_of_medley_and_containerd_2() -> anyhow::Result<()> {
     crictl_manages_images_of_both(Version::Peer).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crictl_manages_images_of_medley_and_of_containerd_1() -> anyhow::Result<()> {
+async fn crictl_manages_images_of_medley_and_containerd_1() -> anyhow::Result<()> {
     crictl_manages_images_of_both(Version::Debian).await
 }
 

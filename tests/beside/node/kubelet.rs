@@ -124,7 +124,8 @@ fn configuration(
         "healthzPort": 0,
         "nodeStatusUpdateFrequency": interval,
         "nodeStatusReportFrequency": interval,
-        // Of hosts, anything goes.
+        // Of hosts, anything goes: the disk may be almost full.
+        "imageGCHighThresholdPercent": 100,
         "failCgroupV1": false,
         "failSwapOn": false,
         "cgroupDriver": "cgroupfs",

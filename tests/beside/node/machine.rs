@@ -19,7 +19,6 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Namespaces for mounts and processes. Folders of the host are visible in them, with the same paths.
 pub(crate) struct Machine {
-    // `unshare` ends its child with itself, even if the test is killed.
     unshare: Process,
     init: u32,
     cgroup: String,
@@ -39,9 +38,19 @@ impl Machine {
             .context("creating a folder for a node")?;
         let cgroup = folder.path().file_name().context("a folder has a name")?;
         let cgroup = cgroup.to_string_lossy().into_owned();
-        let mut command = Command::new("unshare");
+        // The namespaces end with their first process, that with unshare, and unshare with the test, even if it is killed.
+        let mut command = Command::new("setpriv");
         command
-            .args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args([
+                "--pdeathsig",
+                "KILL",
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+            ])
             .args(["bash", "-c", INIT, "machine"])
             .arg(folder.path())
             .arg(&cgroup);
