@@ -6,10 +6,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use testkit::{Process, peer, wait_until};
+use testkit::{CriClient, Process, peer, wait_until};
 
 use crate::fixture::WAIT_TIMEOUT;
 use crate::machine::Machine;
+
+/// For requests while containerd starts.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which containerd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,16 @@ pub(crate) enum Version {
     Peer,
     /// The package of the distribution, version 1.
     Debian,
+}
+
+impl Version {
+    /// How it reports its version.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Peer => "v2.",
+            Self::Debian => "1.",
+        }
+    }
 }
 
 /// A running containerd. Its shims and containers end with the machine.
@@ -37,7 +50,7 @@ impl Containerd {
         mirrors: &Path,
     ) -> anyhow::Result<Self> {
         let folder = machine.folder("containerd")?;
-        // As without CNI plugins, only pods in the network of the host can run; a node without any network is not ready.
+        // There is no CNI plugin, so only pods in the network of the host can run. Without a network, the node is not ready.
         let networks = machine.folder("cni")?;
         let network = r#"{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"none"}]}"#;
         fs::write(networks.join("10-none.conflist"), network).context("writing a network")?;
@@ -57,7 +70,7 @@ impl Containerd {
         )?;
         let socket = folder.join("containerd.sock");
         let mut containerd = Self { process, socket };
-        let client = testkit::CriClient::new(&containerd.socket).within(Duration::from_secs(5));
+        let client = CriClient::new(&containerd.socket).within(REQUEST_TIMEOUT);
         wait_until("containerd serves images", WAIT_TIMEOUT, || {
             let (client, checked) = (client.clone(), containerd.process.check());
             async move {
@@ -91,22 +104,21 @@ fn configuration(
     mirrors: &Path,
 ) -> String {
     let (folder, networks, mirrors) = (folder.display(), networks.display(), mirrors.display());
-    let (number, runtimes, images, sandbox) = match version {
+    let (number, runtimes, images, sandbox_key) = match version {
         Version::Peer => (
             3,
             "io.containerd.cri.v1.runtime",
             "io.containerd.cri.v1.images",
-            ("pinned_images.sandbox", sandbox),
+            "pinned_images.sandbox",
         ),
         Version::Debian => (
             2,
             "io.containerd.grpc.v1.cri",
             "io.containerd.grpc.v1.cri",
-            ("sandbox_image", sandbox),
+            "sandbox_image",
         ),
     };
-    let (sandbox_key, sandbox) = sandbox;
-    // Tables of one plugin may not be opened twice, so all keys are dotted.
+    // With dotted keys, because version 1 has one plugin for both: a table must not be opened twice.
     format!(
         r#"
 version = {number}
@@ -116,7 +128,7 @@ grpc.address = "{folder}/containerd.sock"
 
 [plugins]
 "io.containerd.internal.v1.opt".path = "{folder}/opt"
-# Sandboxes run with less than the least score, which needs CAP_SYS_RESOURCE.
+# The score of sandboxes is below that of this process; to lower it needs CAP_SYS_RESOURCE, which containers of CI lack.
 "{runtimes}".restrict_oom_score_adj = true
 "{runtimes}".cni.conf_dir = "{networks}"
 "{runtimes}".containerd.runtimes.runc.runtime_type = "io.containerd.runc.v2"

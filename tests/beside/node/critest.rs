@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use testkit::{CommandOutput, peer};
 
-use crate::images::Images;
+use crate::images::{Images, host_architecture};
 
 /// Specs about images that need no container. Those that need one are about the runtime.
 const FOCUS: &str = r"\[k8s\.io\] (Image Manager|Image Consistency|Idempotence RemoveImage) ";
@@ -20,6 +20,14 @@ pub(crate) const REGISTRIES: [&str; 3] = ["gcr.io", "registry.k8s.io", "k8s.gcr.
 /// The digest that critest pulls: of an image that only its own registry has.
 const DIGEST: &str = "9700f9a2f5bf2c45f2f605a0bd3bce7cf37420ec9d3ed50ac2758413308766bf";
 
+/// Names of the specs, by result.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) passed: BTreeSet<String>,
+    /// With the reasons.
+    pub(crate) failed: BTreeSet<String>,
+}
+
 /// critest, and a registry with the images that it pulls.
 pub(crate) struct Critest {
     program: PathBuf,
@@ -29,30 +37,24 @@ pub(crate) struct Critest {
 impl Critest {
     /// Pushes the images, and prepares the program in a folder.
     pub(crate) fn new(images: &mut Images, folder: &Path) -> anyhow::Result<Self> {
-        let mut push = |name: &str, config: &Value| {
-            let config = json!({"Labels": {"name": name}, "User": config["User"]});
-            images.push(&format!("k8s-staging-cri-tools/{name}"), &config)
-        };
-        for name in [
-            "test-image-tag:test",
-            "test-image-tag:all",
-            "test-image-latest:latest",
-            "test-image-1:latest",
-            "test-image-2:latest",
-            "test-image-3:latest",
-        ] {
-            push(name, &json!({}))?;
-        }
         for (name, user) in [
+            ("test-image-tag:test", ""),
+            ("test-image-tag:all", ""),
+            ("test-image-latest:latest", ""),
+            ("test-image-1:latest", ""),
+            ("test-image-2:latest", ""),
+            ("test-image-3:latest", ""),
             ("test-image-user-uid:latest", "1002"),
             ("test-image-user-username:latest", "www-data"),
             ("test-image-user-uid-group:latest", "1003:users"),
             ("test-image-user-username-group:latest", "www-data:www-data"),
         ] {
-            push(name, &json!({"User": user}))?;
+            // The label makes each image another one.
+            let config = json!({"Labels": {"name": name}, "User": user});
+            images.push(&format!("k8s-staging-cri-tools/{name}"), &config)?;
         }
         for tag in 1..=3 {
-            // The same image, so without its name.
+            // The same image with three tags.
             images.push(
                 &format!("k8s-staging-cri-tools/test-image-tags:{tag}"),
                 &json!({}),
@@ -60,7 +62,7 @@ impl Critest {
         }
         images.push("pause:3.9", &json!({"Labels": {"name": "pause"}}))?;
         let config = json!({"Labels": {"name": "digest"}});
-        let pinned = images.image(crate::images::host_architecture(), &config)?;
+        let pinned = images.image(host_architecture(), &config)?;
         images.push_as(&pinned, "k8s-staging-cri-tools/test-image-digest:latest")?;
         let digest = pinned["digest"].as_str().context("a digest")?;
         let program = folder.join("critest");
@@ -71,11 +73,8 @@ impl Critest {
         })
     }
 
-    /// Runs the specs on an image service, and returns the names of those that passed and of those that did not.
-    pub(crate) fn run(
-        &self,
-        socket: &Path,
-    ) -> anyhow::Result<(BTreeSet<String>, BTreeSet<String>)> {
+    /// Runs the specs on an image service.
+    pub(crate) fn run(&self, socket: &Path) -> anyhow::Result<Results> {
         let endpoint = format!("unix://{}", socket.display());
         let report = self.folder.join("report.json");
         let output = Command::new(&self.program)
@@ -93,20 +92,20 @@ impl Critest {
         let suites: Value = serde_json::from_str(&text).context("the report of critest")?;
         let specs = suites[0]["SpecReports"].as_array();
         let specs = specs.with_context(|| format!("no specs in {text}"))?;
-        let (mut passed, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        let mut results = Results::default();
         for spec in specs {
-            let (name, state) = (name_of(spec), spec["State"].as_str().unwrap_or_default());
-            match (spec["LeafNodeType"].as_str(), state) {
-                (Some("It"), "passed") => passed.insert(name),
-                (Some("It"), "skipped") => continue,
-                _ if state == "passed" => continue,
-                _ => {
-                    let message = spec["Failure"]["Message"].as_str().unwrap_or_default();
-                    failed.insert(format!("{name}: {state}: {message}"))
-                }
-            };
+            let name = name_of(spec);
+            let state = spec["State"].as_str().unwrap_or_default();
+            // Those that the filter leaves out are skipped. Setup and teardown of the suite are not specs, but may fail.
+            let is_spec = spec["LeafNodeType"] == "It";
+            if state == "passed" && is_spec {
+                results.passed.insert(name);
+            } else if !matches!(state, "passed" | "skipped") {
+                let message = spec["Failure"]["Message"].as_str().unwrap_or_default();
+                results.failed.insert(format!("{name}: {state}: {message}"));
+            }
         }
-        Ok((passed, failed))
+        Ok(results)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
@@ -17,6 +18,10 @@ const INIT: &str = include_str!("machine.sh");
 /// Where hierarchies of cgroups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
+/// How often, and how long, cgroups are tried to be removed.
+const REMOVAL_INTERVAL: Duration = Duration::from_millis(50);
+const REMOVAL_ATTEMPTS: u32 = 100;
+
 /// Namespaces for mounts and processes. Folders of the host are visible in them, with the same paths.
 pub(crate) struct Machine {
     unshare: Process,
@@ -27,7 +32,8 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let id = Command::new("id").arg("-u").output()?.stdout;
+        let id = Command::new("id").arg("-u").output();
+        let id = id.context("running id")?.stdout;
         ensure!(
             id == b"0\n",
             "this suite runs containers with containerd and runc: it needs root"
@@ -107,11 +113,11 @@ impl Drop for Machine {
         let _ = Command::new("kill")
             .args(["-KILL", &self.unshare.id().to_string()])
             .status();
-        for _ in 0..100 {
+        for _ in 0..REMOVAL_ATTEMPTS {
             if remove_cgroups(Path::new(CGROUPS), &self.cgroup) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(REMOVAL_INTERVAL);
         }
         eprintln!("cgroups {} were not removed", self.cgroup);
     }
