@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{CommandOutput, Process, ServedCluster, TestCluster, by, free_port, peer};
@@ -111,6 +111,16 @@ impl GenuineCluster {
             .with_context(|| format!("applying {} {name}", types.kind))
     }
 
+    /// Deletes the leases in a namespace, which a program that was killed does not release.
+    pub(crate) async fn delete_leases(&self, namespace: &str) -> anyhow::Result<()> {
+        let leases = self.objects("coordination.k8s.io/v1", "Lease", Some(namespace));
+        for lease in leases.list(&ListParams::default()).await? {
+            let params = DeleteParams::default();
+            leases.delete(&lease.name_any(), &params).await?;
+        }
+        Ok(())
+    }
+
     /// Serves a kind of a project that is not installed, without a schema: enough for informers of other operators.
     pub(crate) async fn define(
         &self,
@@ -119,7 +129,9 @@ impl GenuineCluster {
         namespaced: bool,
     ) -> anyhow::Result<()> {
         let (group, version) = api_version.split_once('/').context("a group")?;
-        let plural = format!("{}s", kind.to_lowercase());
+        let singular = kind.to_lowercase();
+        let ending = if singular.ends_with('s') { "es" } else { "s" };
+        let plural = format!("{singular}{ending}");
         let name = format!("{plural}.{group}");
         self.apply(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -132,7 +144,7 @@ impl GenuineCluster {
             "spec": {
                 "group": group,
                 "scope": if namespaced { "Namespaced" } else { "Cluster" },
-                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+                "names": { "kind": kind, "plural": plural, "singular": singular },
                 "versions": [{
                     "name": version, "served": true, "storage": true,
                     "subresources": { "status": {} },

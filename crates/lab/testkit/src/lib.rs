@@ -27,6 +27,8 @@ mod container_disk;
 #[cfg(feature = "cri")]
 mod cri;
 #[cfg(feature = "cluster")]
+mod descheduler;
+#[cfg(feature = "cluster")]
 mod embedded;
 #[cfg(feature = "cluster")]
 mod genuine;
@@ -40,6 +42,8 @@ mod openshift;
 #[cfg(feature = "cluster")]
 mod peers;
 mod process;
+#[cfg(feature = "cluster")]
+pub mod recording;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
@@ -64,6 +68,8 @@ pub use container_disk::{ContainerDisk, same_bytes};
 #[cfg(feature = "cri")]
 pub use cri::CriClient;
 #[cfg(feature = "cluster")]
+pub use descheduler::DeschedulerPlayer;
+#[cfg(feature = "cluster")]
 pub use genuine::Fsync;
 pub use hostile::{Asked, FaultyServer, ScriptedResponse};
 pub use layout::Layout;
@@ -73,7 +79,7 @@ pub use lines::Lines;
 pub use objects::{by, until, until_gone};
 pub use openshift::openshift_crds;
 #[cfg(feature = "cluster")]
-pub use peers::{install_peer_crds, peer};
+pub use peers::{install_peer_crds, peer, peer_version};
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]

@@ -16,10 +16,10 @@ use super::kinds::{
 };
 use super::names::{
     AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
-    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL,
-    TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
+    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE,
+    MONITORING_NAMESPACE, ROLE_LABEL, TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
 };
-use super::{Installed, definitions, release};
+use super::{Installed, definitions, monitoring, release};
 use crate::names::{ROLE, SIMULATED, annotation_is_true};
 
 /// Field manager of the CRDs.
@@ -62,6 +62,9 @@ pub(crate) async fn install_with(
     for (kind, namespace, object) in objects {
         create(client, &kind, namespace, object).await?;
     }
+    if installed.monitoring && is_ours(&monitoring::route()) {
+        monitoring::publish(client).await?;
+    }
     Ok(())
 }
 
@@ -69,6 +72,7 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
     let wanted = [
         (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
         (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
+        (installed.monitoring, MONITORING_NAMESPACE),
         (installed.hyperconverged.is_some(), VIRTUALIZATION_NAMESPACE),
         (installed.node_health, AVAILABILITY_NAMESPACE),
         (installed.ssp, BOOT_IMAGE_NAMESPACE),
