@@ -2,64 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
+mod cri_support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use ::cri::api::ImageSpec;
 use binary::{MEDLEY, medley, stop, text, until};
-use serde_json::{Value, json};
-use testkit::{CommandOutput, CriClient, Layout, Process, Registry, Tar};
-
-/// An image service in a folder.
-struct Service {
-    process: Process,
-    client: CriClient,
-    socket: PathBuf,
-    root: PathBuf,
-}
-
-impl Service {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
-        Self::start_as(folder, &[MEDLEY], arguments)
-    }
-
-    fn start_as(folder: &Path, program: &[&str], arguments: &[&str]) -> Self {
-        let (socket, root) = (folder.join("cri.sock"), folder.join("store"));
-        let (listen, store) = (socket.to_str().unwrap(), root.to_str().unwrap());
-        let own = ["cri", "-v", "--listen", listen, "--root", store];
-        let (first, before) = program.split_first().unwrap();
-        let arguments = before.iter().chain(&own).chain(arguments);
-        let mut process = Process::start(Path::new(first), arguments, folder).unwrap();
-        until("it is ready", || {
-            let output = process.output();
-            assert!(process.ended().unwrap().is_none(), "{output}");
-            output.contains("ready: unix://").then_some(())
-        });
-        Self {
-            process,
-            client: CriClient::new(&socket),
-            socket,
-            root,
-        }
-    }
-}
-
-fn named(image: &str) -> ImageSpec {
-    ImageSpec {
-        image: image.to_owned(),
-        ..ImageSpec::default()
-    }
-}
-
-fn of(image: &str, handler: &str) -> ImageSpec {
-    ImageSpec {
-        runtime_handler: handler.to_owned(),
-        ..named(image)
-    }
-}
+use cri_support::{Service, named, of, rootfs};
+use serde_json::json;
+use testkit::{CommandOutput, Layout, Process, Registry, Tar};
 
 /// Bytes that do not repeat.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -90,12 +43,6 @@ fn push(registry: &Registry, folder: &Path, name: &str, layers: usize, size: usi
     layout.name("it", &index).unwrap();
     registry.push(&layout.source("it"), name).unwrap();
     format!("{}/{name}", registry.host())
-}
-
-async fn rootfs(client: &CriClient, spec: ImageSpec) -> PathBuf {
-    let info = client.inspect(spec).await.unwrap().info;
-    let info: Value = serde_json::from_str(&info["info"]).unwrap();
-    PathBuf::from(info["rootfs"].as_str().unwrap())
 }
 
 const HANDLERS: &str = "
@@ -332,44 +279,4 @@ async fn service_works_without_root() {
         let trash = fs::read_dir(service.root.join("trash")).unwrap().count();
         (!rootfs.exists() && trash == 0).then_some(())
     });
-}
-
-/// Uses crictl where it is installed; the other tests use our own client.
-#[tokio::test(flavor = "multi_thread")]
-async fn crictl_can_use_the_service() {
-    let installed = Command::new("crictl").arg("--version").output();
-    if installed.is_err() {
-        // Not skipped silently: `--no-capture` shows it, and the report of the run names it.
-        eprintln!("crictl is not on the PATH: its commands were not tried");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let registry = Registry::start().await.unwrap();
-    let image = push(&registry, folder.path(), "crictl:1", 1, 1000);
-    let host = registry.host();
-    let arguments = ["--insecure", &host, "--platform", "linux/amd64"];
-    let service = Service::start(folder.path(), &arguments);
-    let endpoint = format!("unix://{}", service.socket.display());
-    let crictl = |arguments: &[&str]| {
-        let endpoints = [
-            "--image-endpoint",
-            &endpoint,
-            "--runtime-endpoint",
-            &endpoint,
-        ];
-        let output = Command::new("crictl")
-            .args(endpoints)
-            .args(arguments)
-            .output();
-        CommandOutput::of(&output.unwrap()).ok().unwrap()
-    };
-    testkit::has(
-        &crictl(&["pull", &image]),
-        &["Image is up to date for sha256:"],
-    );
-    testkit::has(&crictl(&["images"]), &["crictl", "1"]);
-    testkit::has(&crictl(&["inspecti", &image]), &["chainID", "rootfs"]);
-    testkit::has(&crictl(&["imagefsinfo"]), &["mountpoint"]);
-    crictl(&["rmi", &image]);
-    assert!(!crictl(&["images"]).contains("crictl"));
 }

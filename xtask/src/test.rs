@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     provide_programs(&PROGRAMS)?;
     shell::provide_subcommand("nextest", NEXTEST_VERSION)?;
     if arguments.genuine {
+        provide_programs(&genuine::PROGRAMS)?;
         return genuine::run(arguments.smoke, &arguments.rest);
     }
     let mut tests = shell::cargo();

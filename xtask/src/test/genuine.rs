@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 3] = [
+const GROUPS: [Group; 4] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -50,7 +50,23 @@ const GROUPS: [Group; 3] = [
         tests: "binary(beside_cdi)",
         smoke: "all()",
     },
+    Group {
+        peers: &[
+            "crictl",
+            "critest",
+            "containerd",
+            "containerd-shim-runc-v2",
+            "kubelet",
+        ],
+        tests: "binary(beside_node)",
+        smoke: "all()",
+    },
 ];
+
+/// Programs that only these suites call, and their Debian packages: containerd 1 is tested beside the pinned 2, and its
+/// package requires runc, which is not on the path of every user.
+pub(super) const PROGRAMS: [(&str, &str); 2] =
+    [("busybox", "busybox-static"), ("containerd", "containerd")];
 
 /// Builds missing programs, and returns their folder.
 pub(super) fn build() -> anyhow::Result<PathBuf> {

@@ -24,6 +24,8 @@ use crate::wait::wait_until;
 
 /// The binary of the controllers.
 const CONTROLLERS: &str = "kube-controller-manager";
+/// Who the server is for aggregated APIs.
+const FRONT_PROXY: &str = "front-proxy-client";
 /// Startup timeout: seconds are enough on an idle host, but test hosts are loaded.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -186,12 +188,16 @@ fn write_keys(folder: &Path) -> anyhow::Result<Authority> {
     let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
     let server = authority.server(&names).context("making a certificate")?;
     let tokens = rcgen::KeyPair::generate().context("making a token key")?;
+    let proxy = authority.client(FRONT_PROXY, "tests");
+    let proxy = proxy.context("making a certificate")?;
     for (name, content) in [
         ("ca.crt", authority.certificate()),
         ("server.crt", &server.certificate),
         ("server.key", &server.key),
         ("sa.key", &tokens.serialize_pem()),
         ("sa.pub", &tokens.public_key_pem()),
+        ("front-proxy.crt", &proxy.certificate),
+        ("front-proxy.key", &proxy.key),
     ] {
         let path = folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
@@ -271,6 +277,14 @@ fn server_arguments(etcd: &str, port: u16, controlled: bool) -> Vec<OsString> {
         "--allow-privileged=true".to_owned(),
         "--cert-dir=.".to_owned(),
         "--admission-control-config-file=admission.json".to_owned(),
+        // As in every cluster with aggregated APIs: operators that serve one, or webhooks, end without it.
+        "--requestheader-client-ca-file=ca.crt".to_owned(),
+        format!("--requestheader-allowed-names={FRONT_PROXY},{WEBHOOK_CALLER}"),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        "--proxy-client-cert-file=front-proxy.crt".to_owned(),
+        "--proxy-client-key-file=front-proxy.key".to_owned(),
     ];
     if !controlled {
         // Without its controller pods would wait for their service account.

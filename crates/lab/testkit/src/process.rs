@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -84,12 +85,18 @@ impl Drop for Process {
     }
 }
 
-/// A free port on the loopback address.
+/// Below the range that the kernel takes the ports of outgoing connections from.
+const PORTS: std::ops::Range<u16> = 10_000..32_768;
+
+/// A free port on the loopback address. A connection of another test cannot take it before the program listens, as it
+/// could with a port that the kernel chooses.
 pub fn free_port() -> anyhow::Result<u16> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
-    Ok(listener
-        .local_addr()
-        .context("looking for a free port")?
-        .port())
+    let hash = RandomState::new().hash_one(std::process::id());
+    let start = u16::try_from(hash % PORTS.len() as u64).unwrap_or_default();
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    // Tests ask for ports at the same time: each begins elsewhere.
+    (PORTS.start + start..PORTS.end)
+        .chain(PORTS)
+        .find(is_free)
+        .with_context(|| format!("no free port in {PORTS:?}"))
 }
