@@ -30,7 +30,20 @@ pub(crate) struct GenuineCluster {
 impl GenuineCluster {
     /// Starts etcd and kube-apiserver, and nothing else.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let cluster = TestCluster::start().await?;
+        Self::of(TestCluster::start().await?).await
+    }
+
+    /// Starts kube-controller-manager as well: owners are respected, and nodes become ready.
+    pub(crate) async fn controlled() -> anyhow::Result<Self> {
+        let beside = Self::of(TestCluster::controlled().await?).await?;
+        anyhow::ensure!(
+            beside.cluster.has_controllers(),
+            "this suite needs kube-controller-manager: run it with `cargo xtask test --genuine`"
+        );
+        Ok(beside)
+    }
+
+    async fn of(cluster: TestCluster) -> anyhow::Result<Self> {
         anyhow::ensure!(
             cluster.is_genuine(),
             "this suite needs etcd and kube-apiserver: run it with `cargo xtask test --genuine`"
@@ -49,6 +62,28 @@ impl GenuineCluster {
             .args(["--health-address", &address])
             .env("KUBECONFIG", &self.served.kubeconfig);
         Process::spawn(&mut command, &self.folder("medley")?)
+    }
+
+    /// Starts `medley webhook` with one job, and returns when the API server calls it.
+    pub(crate) async fn run_webhook(&self, job: &str) -> anyhow::Result<Process> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let health = format!("127.0.0.1:{}", free_port()?);
+        let mut command = Command::new(MEDLEY);
+        command
+            .args(["webhook", "-v", "--controllers", job])
+            .args(["--address", &address, "--health-address", &health])
+            .args(["--register", &format!("url=https://{address}")])
+            .env("KUBECONFIG", &self.served.kubeconfig);
+        let mut webhook = Process::spawn(&mut command, &self.folder("webhook")?)?;
+        testkit::wait_until("medley webhook is ready", WAIT_TIMEOUT, || {
+            let (checked, output) = (webhook.check(), webhook.output());
+            async move {
+                checked?;
+                Ok(output.lines().any(|line| line == "ready").then_some(()))
+            }
+        })
+        .await?;
+        Ok(webhook)
     }
 
     /// Runs a command of `medley` to its end, without a terminal.

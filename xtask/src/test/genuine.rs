@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -60,6 +60,16 @@ const GROUPS: [Group; 4] = [
         ],
         tests: "binary(beside_node)",
         smoke: "all()",
+    },
+    Group {
+        peers: &[
+            "virt-api",
+            "virt-controller",
+            "kubevirt-crds",
+            "kube-scheduler",
+        ],
+        tests: "binary(beside_kubevirt)",
+        smoke: "test(=vm_is_handed_over_with_a_model_and_migrates_within_it)",
     },
 ];
 

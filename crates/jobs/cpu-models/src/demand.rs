@@ -10,7 +10,7 @@ use machinery::node_affinity;
 use serde_json::{Value, json};
 
 use crate::launcher::best_match_label;
-use crate::names::{FEATURE_LABEL, TRUE};
+use crate::names::{FEATURE_LABEL, MACHINE_LABEL, TRUE};
 
 /// The inputs of a demand: fields of the VM, and the settings for all VMs of the cluster.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,8 @@ pub struct DemandInputs<'a> {
     pub forbidden_features: &'a [String],
     /// The architecture as GOARCH spells it.
     pub architecture: Option<&'a str>,
+    /// The machine type that the node must have.
+    pub machine_type: Option<&'a str>,
 }
 
 /// What a VM demands of a node. VMs with equal demands share cached results.
@@ -39,6 +41,8 @@ pub struct Demand {
     pub(crate) affinity: Option<node_affinity::NodeSelector>,
     pub(crate) tolerations: Vec<Value>,
     pub(crate) architecture: Option<String>,
+    /// The label of the machine type.
+    pub(crate) machine_label: Option<String>,
 }
 
 impl Demand {
@@ -71,7 +75,15 @@ impl Demand {
             .iter()
             .map(|toleration| serde_json::to_value(toleration).unwrap_or_default());
         let tolerations: Vec<Value> = tolerations.collect();
-        let all = json!([labels, absent, required, tolerations, parts.architecture]);
+        let machine = parts.machine_type;
+        let all = json!([
+            labels,
+            absent,
+            required,
+            tolerations,
+            parts.architecture,
+            machine
+        ]);
         let affinity = required.map(|selector| {
             let path = Path::root()
                 .child("spec")
@@ -87,6 +99,7 @@ impl Demand {
             affinity,
             tolerations,
             architecture: parts.architecture.map(str::to_owned),
+            machine_label: machine.map(|name| format!("{MACHINE_LABEL}{name}")),
         }
     }
 

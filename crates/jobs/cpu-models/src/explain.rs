@@ -14,7 +14,7 @@ use crate::decide::{Candidate, Decision, ModelRejection, ModelVerdict, NodeConte
 use crate::index::node::NodeVendor;
 use crate::index::{Index, Indexed};
 use crate::machine::Machine;
-use crate::names::FEATURE_LABEL;
+use crate::names::{FEATURE_LABEL, TRUE};
 use crate::policy::Policy;
 use crate::table::Vendor;
 
@@ -267,6 +267,14 @@ fn left_out(
                 key: key.clone(),
                 value: value.clone(),
             },
+        };
+    }
+    if let Some(key) = &demand.machine_label
+        && index.with_key(key).is_some_and(|set| !set.contains(at))
+    {
+        return NodeReason::Selector {
+            key: key.clone(),
+            value: TRUE.to_owned(),
         };
     }
     let has_key = |key: &&String| index.with_key(key).is_some_and(|set| set.contains(at));

@@ -48,6 +48,7 @@ impl Machine {
             required_features: &with(&["", "require"]),
             forbidden_features: &with(&["forbid"]),
             architecture: spec.architecture.as_deref(),
+            machine_type: instance.machine_type(),
         });
         Self {
             namespace: instance.metadata.namespace.clone().unwrap_or_default(),

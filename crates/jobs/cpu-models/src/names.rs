@@ -19,6 +19,8 @@ pub const HOST_MODEL_LABEL: &str = "host-model-cpu.node.kubevirt.io/";
 pub const HOST_MODEL_FEATURE_LABEL: &str = "host-model-required-features.node.kubevirt.io/";
 /// On a node: the vendor of its CPU.
 pub const VENDOR_LABEL: &str = "cpu-vendor.node.kubevirt.io/";
+/// On a node: a machine type that its QEMU has.
+pub const MACHINE_LABEL: &str = "machine-type.node.kubevirt.io/";
 /// On a node: its host model is in KubeVirt's list of obsolete models.
 pub const OBSOLETE_HOST_MODEL_LABEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
 /// On a node: its virt-handler sends heartbeats.

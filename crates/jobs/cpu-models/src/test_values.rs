@@ -87,6 +87,7 @@ pub(crate) fn machine(mut spec: Value) -> Machine {
         required_features: &features,
         forbidden_features: &forbidden,
         architecture: Some(spec["architecture"].as_str().unwrap_or("amd64")),
+        machine_type: None,
     });
     Machine {
         namespace: "default".to_owned(),

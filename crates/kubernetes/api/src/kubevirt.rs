@@ -13,7 +13,7 @@ mod tests;
 
 pub use cluster::{Configuration, DeveloperConfiguration, KubeVirt, KubeVirtSpec, KubeVirtStatus};
 pub use instance::{
-    Cpu, Domain, Feature, MigrationState, VirtualMachineInstance, VirtualMachineInstanceSpec,
+    Cpu, Domain, Feature, MachineType, MigrationState, VirtualMachineInstance, VirtualMachineInstanceSpec,
     VirtualMachineInstanceStatus,
 };
 pub use machine::{

@@ -32,6 +32,10 @@ impl Index {
                 nodes.take_from(&mut matching);
             }
         }
+        // No launcher selects machine types in releases of KubeVirt whose nodes have no such labels.
+        if let Some(nodes) = demand.machine_label.as_ref().and_then(|it| self.labels.with_key(it)) {
+            keep(&mut matching, Some(nodes));
+        }
         if let Some(wanted) = &demand.architecture {
             // A node that reports no architecture may have any.
             for (name, nodes) in &self.architectures {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::index::Index;
-use crate::names::{FEATURE_LABEL, NODE_ANNOTATION, REASON_ANNOTATION};
+use crate::names::{FEATURE_LABEL, MACHINE_LABEL, NODE_ANNOTATION, REASON_ANNOTATION};
 use crate::policy::Policy;
 use crate::prospects::prospects;
 use crate::test_values::{labelled, node};
@@ -52,6 +52,37 @@ fn instance_demand_matches_its_pod(
     #[case] nodes: usize,
 ) {
     assert_eq!(nodes_for(spec, everywhere), nodes);
+}
+
+#[rstest]
+#[case::alias(json!({ "machine": { "type": "q35" } }), json!(null), 2)]
+#[case::version(json!({ "machine": { "type": "pc-q35-10.1" } }), json!(null), 1)]
+#[case::running(json!({ "machine": { "type": "q35" } }), json!({ "machine": { "type": "pc-q35-10.1" } }), 1)]
+#[case::not_running_yet(json!({ "machine": { "type": "q35" } }), json!({ "machine": { "type": "" } }), 2)]
+#[case::none(json!({}), json!({}), 3)]
+// Nodes have no labels for machine types in older releases of KubeVirt.
+#[case::unreported(json!({ "machine": { "type": "pc-q35-9.2" } }), json!(null), 3)]
+fn machine_type_counts_where_nodes_report_it(
+    #[case] domain: Value,
+    #[case] status: Value,
+    #[case] nodes: usize,
+) {
+    let (alias, version) = (
+        format!("{MACHINE_LABEL}q35"),
+        format!("{MACHINE_LABEL}pc-q35-10.1"),
+    );
+    let index = Index::new([
+        node("unlabelled", "Intel", &["Nehalem"]),
+        labelled(node("old", "Intel", &["Nehalem"]), &[(&alias, "true")]),
+        labelled(
+            node("new", "Intel", &["Nehalem"]),
+            &[(&alias, "true"), (&version, "true")],
+        ),
+    ]);
+    let mut instance = instance(json!({ "domain": domain }));
+    instance.status = serde_json::from_value(status).unwrap();
+    let machine = Machine::of_instance(&instance, &BTreeMap::new());
+    assert_eq!(prospects(&index, &Policy::default(), &machine).nodes, nodes);
 }
 
 fn annotated(model: &str, annotations: Value, status: Value) -> VirtualMachineInstance {

@@ -216,6 +216,7 @@ fn demand_of(wish: &Wish) -> Demand {
         required_features: &wish.features,
         forbidden_features: &wish.forbidden,
         architecture: wish.architecture.as_deref(),
+        machine_type: None,
     })
 }
 

@@ -52,6 +52,20 @@ pub struct Domain {
     /// The CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
+    /// The machine type that is requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineType>,
+    /// Other fields, preserved unchanged.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A machine type of QEMU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineType {
+    /// Its name, such as `q35`.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
@@ -106,6 +120,9 @@ pub struct VirtualMachineInstanceStatus {
     /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// The machine type that it runs with: the version that QEMU resolved an alias to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineType>,
     /// Its active pods by uid, with the node of each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub active_pods: BTreeMap<String, String>,
@@ -153,6 +170,16 @@ impl VirtualMachineInstanceSpec {
 }
 
 impl VirtualMachineInstance {
+    /// The machine type that its next launcher selects nodes for: the one that it runs with, else the requested one.
+    // As `newNodeSelectorRenderer` in pkg/virt-controller/services/template.go.
+    pub fn machine_type(&self) -> Option<&str> {
+        let running = self.status.as_ref().and_then(|it| it.machine.as_ref());
+        let requested = self.spec.domain.machine.as_ref();
+        let machines = [running, requested].into_iter().flatten();
+        let mut names = machines.map(|machine| machine.name.as_str());
+        names.find(|name| !name.is_empty())
+    }
+
     /// The phase; empty if not set.
     pub fn phase(&self) -> &str {
         let phase = self.status.as_ref().and_then(|it| it.phase.as_deref());

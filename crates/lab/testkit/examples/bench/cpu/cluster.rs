@@ -207,5 +207,6 @@ fn demand(wish: &Wish) -> Demand {
         required_features: &wish.features,
         forbidden_features: &wish.forbidden,
         architecture: wish.architecture.as_deref(),
+        machine_type: None,
     })
 }
