@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 3] = [
+const GROUPS: [Group; 4] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -49,6 +49,15 @@ const GROUPS: [Group; 3] = [
         peers: &["cdi-controller", "containerized-data-importer-crds"],
         tests: "binary(beside_cdi)",
         smoke: "all()",
+    },
+    Group {
+        peers: &[
+            "cluster-version-operator",
+            "cluster-version-operator-crds",
+            "oc",
+        ],
+        tests: "binary(beside_release)",
+        smoke: "test(migration_is_judged_by_both)",
     },
 ];
 
