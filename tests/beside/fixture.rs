@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{CommandOutput, Process, ServedCluster, TestCluster, by, free_port, peer};
@@ -119,6 +119,16 @@ impl GenuineCluster {
         api.patch(&name, &by("administrator").force(), &Patch::Apply(&object))
             .await
             .with_context(|| format!("applying {} {name}", types.kind))
+    }
+
+    /// Deletes the leases in a namespace, which a program that was killed does not release.
+    pub(crate) async fn delete_leases(&self, namespace: &str) -> anyhow::Result<()> {
+        let leases = self.objects("coordination.k8s.io/v1", "Lease", Some(namespace));
+        for lease in leases.list(&ListParams::default()).await? {
+            let params = DeleteParams::default();
+            leases.delete(&lease.name_any(), &params).await?;
+        }
+        Ok(())
     }
 
     /// Serves a kind of a project that is not installed, without a schema: enough for informers of other operators.

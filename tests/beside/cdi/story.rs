@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use kube::Api;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, WatchEvent, WatchParams};
+use kube::api::{DynamicObject, Patch, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use testkit::{Process, by, install_peer_crds, peer, until, until_gone};
 
@@ -106,16 +106,7 @@ impl Story {
 
     pub(crate) async fn stop_cdi(&mut self) -> anyhow::Result<()> {
         self.cdi = None;
-        let leases = self
-            .beside
-            .objects("coordination.k8s.io/v1", "Lease", Some(CDI_NAMESPACE));
-        let all = leases.list(&kube::api::ListParams::default()).await?;
-        for lease in all {
-            leases
-                .delete(&lease.name_any(), &DeleteParams::default())
-                .await?;
-        }
-        Ok(())
+        self.beside.delete_leases(CDI_NAMESPACE).await
     }
 
     pub(crate) fn stop_medley(&mut self) {

@@ -38,15 +38,21 @@ const QUIET: Duration = Duration::from_millis(1500);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A program that keeps writing never settles.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(2);
-/// Field managers of [`TestCluster::node`](crate::TestCluster::node) and
+/// Field managers of the control plane, of [`TestCluster::node`](crate::TestCluster::node) and of
 /// [`install_peer_crds`](crate::install_peer_crds).
-const TEST_MANAGERS: [&str; 2] = ["kubelet", "peers"];
+const CLUSTER_MANAGERS: [&str; 4] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kubelet",
+    "peers",
+];
 
 /// What to record.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
     kinds: Vec<ApiResource>,
     story: Vec<String>,
+    only: BTreeMap<String, Vec<String>>,
     replaced: Vec<(String, String)>,
     hidden: BTreeSet<String>,
     sequences: Vec<(String, String)>,
@@ -58,7 +64,7 @@ impl Subject {
     pub fn new(kinds: impl IntoIterator<Item = ApiResource>) -> Self {
         Self {
             kinds: kinds.into_iter().collect(),
-            story: TEST_MANAGERS.map(str::to_owned).to_vec(),
+            story: CLUSTER_MANAGERS.map(str::to_owned).to_vec(),
             ..Self::default()
         }
     }
@@ -68,6 +74,14 @@ impl Subject {
     pub fn played_by(mut self, managers: &[&str]) -> Self {
         self.story
             .extend(managers.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Of objects of a kind only these fields, as JSON pointers. Without any, only which objects there are.
+    #[must_use]
+    pub fn only(mut self, kind: &str, fields: &[&str]) -> Self {
+        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        self.only.insert(kind.to_owned(), fields);
         self
     }
 

@@ -32,7 +32,9 @@ impl Player {
 
     async fn write(&self, manager: &str, name: &str, fields: Value) -> anyhow::Result<()> {
         if self.maps.get_opt(name).await?.is_none() {
-            let map = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
+            // API servers do not track the fields of an object that is created without any.
+            let metadata = json!({ "name": name, "labels": { "made": "1" } });
+            let map = serde_json::from_value(json!({ "metadata": metadata }))?;
             let params = PostParams {
                 field_manager: Some("story".to_owned()),
                 ..PostParams::default()

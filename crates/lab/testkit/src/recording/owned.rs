@@ -69,6 +69,22 @@ fn select(value: &Value, fields: &Value) -> Option<Value> {
     }
 }
 
+/// A value without all but these fields.
+pub(super) fn parts(value: &Value, pointers: &[String]) -> Value {
+    let mut parts = json!({});
+    for pointer in pointers {
+        let Some(part) = value.pointer(pointer) else {
+            continue;
+        };
+        let mut place = &mut parts;
+        for name in pointer.split('/').skip(1) {
+            place = &mut place[name.replace("~1", "/").replace("~0", "~")];
+        }
+        *place = part.clone();
+    }
+    parts
+}
+
 /// Whether an element such as `k:{"type":"Ready"}`, `v:"a"` or `i:0` names this item of a list.
 fn is_item(element: &str, index: usize, item: &Value) -> bool {
     let Some((kind, text)) = element.split_once(':') else {
@@ -130,6 +146,14 @@ mod tests {
         let story = ["me", "them", "others"].map(str::to_owned);
         assert_eq!(owned_by_others(&object(), &story), None);
         assert_eq!(owned_by_others(&json!({ "metadata": {} }), &story), None);
+    }
+
+    #[test]
+    fn parts_keep_their_place() {
+        let value = json!({ "a": { "b/c": 1, "d": 2 }, "e": 3 });
+        let pointers = ["/a/b~1c", "/f"].map(str::to_owned);
+        assert_eq!(parts(&value, &pointers), json!({ "a": { "b/c": 1 } }));
+        assert_eq!(parts(&value, &[]), json!({}));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::compare::leaves;
 use super::normal::{Names, timeless};
-use super::owned::owned_by_others;
+use super::owned::{owned_by_others, parts};
 use super::{Step, Subject};
 
 /// Kind, namespace and name.
@@ -48,6 +48,7 @@ struct Sequence {
 /// All objects of the watched kinds.
 pub(super) struct State {
     story: Vec<String>,
+    only: BTreeMap<String, Vec<String>>,
     followed: Vec<(String, String)>,
     names: Names,
     objects: BTreeMap<Key, Entry>,
@@ -67,6 +68,7 @@ impl State {
     pub(super) fn new(subject: &Subject) -> Self {
         Self {
             story: subject.story.clone(),
+            only: subject.only.clone(),
             followed: subject.sequences.clone(),
             names: Names::new(subject),
             objects: BTreeMap::new(),
@@ -104,7 +106,10 @@ impl State {
         let version = object.metadata.resource_version.clone().unwrap_or_default();
         self.names.learn(&key, &object.metadata);
         let whole = serde_json::to_value(object).unwrap_or_default();
-        let owned = owned_by_others(&whole, &self.story).map(timeless);
+        let mut owned = owned_by_others(&whole, &self.story).map(timeless);
+        if let Some(fields) = self.only.get(&key.0) {
+            owned = owned.map(|owned| parts(&owned, fields));
+        }
         let entry = self.objects.entry(key.clone()).or_default();
         entry.version.clone_from(&version);
         let has_changed = entry.owned != owned;
