@@ -30,23 +30,20 @@ pub(crate) struct GenuineCluster {
 impl GenuineCluster {
     /// Starts etcd and kube-apiserver, and nothing else.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        Self::of(TestCluster::start().await?).await
+        Self::of(TestCluster::start().await?, true).await
     }
 
-    /// Starts kube-controller-manager as well: owners are respected, and nodes become ready.
+    /// Starts etcd, kube-apiserver and kube-controller-manager: Deployments and Jobs get pods.
     pub(crate) async fn controlled() -> anyhow::Result<Self> {
-        let beside = Self::of(TestCluster::controlled().await?).await?;
-        anyhow::ensure!(
-            beside.cluster.has_controllers(),
-            "this suite needs kube-controller-manager: run it with `cargo xtask test --genuine`"
-        );
-        Ok(beside)
+        let cluster = TestCluster::controlled().await?;
+        let is_complete = cluster.has_controllers();
+        Self::of(cluster, is_complete).await
     }
 
-    async fn of(cluster: TestCluster) -> anyhow::Result<Self> {
+    async fn of(cluster: TestCluster, is_complete: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
-            cluster.is_genuine(),
-            "this suite needs etcd and kube-apiserver: run it with `cargo xtask test --genuine`"
+            cluster.is_genuine() && is_complete,
+            "this suite needs etcd, kube-apiserver and kube-controller-manager: run it with `cargo xtask test --genuine`"
         );
         let served = cluster.serve().await?;
         Ok(Self { cluster, served })
@@ -164,9 +161,7 @@ impl GenuineCluster {
         namespaced: bool,
     ) -> anyhow::Result<()> {
         let (group, version) = api_version.split_once('/').context("a group")?;
-        let singular = kind.to_lowercase();
-        let ending = if singular.ends_with('s') { "es" } else { "s" };
-        let plural = format!("{singular}{ending}");
+        let plural = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)).plural;
         let name = format!("{plural}.{group}");
         self.apply(json!({
             "apiVersion": "apiextensions.k8s.io/v1",

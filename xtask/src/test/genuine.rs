@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 5] = [
+const GROUPS: &[Group] = &[
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -71,6 +71,15 @@ const GROUPS: [Group; 5] = [
         tests: "binary(beside_kubevirt)",
         smoke: "test(=vm_is_handed_over_with_a_model_and_migrates_within_it)",
     },
+    Group {
+        peers: &[
+            "cluster-version-operator",
+            "cluster-version-operator-crds",
+            "oc",
+        ],
+        tests: "binary(beside_release)",
+        smoke: "test(migration_is_judged_by_both)",
+    },
 ];
 
 /// Programs that only these suites call, and their Debian packages: containerd 1 is tested beside the pinned 2, and its
@@ -94,7 +103,7 @@ pub(super) fn run(smoke: bool, rest: &[OsString]) -> anyhow::Result<()> {
     let assets = build()?;
     let mut results = Vec::new();
     let mut failed = None;
-    for group in &GROUPS {
+    for group in GROUPS {
         let filter = if smoke {
             format!("({}) & ({})", group.tests, group.smoke)
         } else {

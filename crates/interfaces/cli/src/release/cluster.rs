@@ -6,13 +6,15 @@ use ::release_migration::eta::UpdateDurations;
 use ::release_migration::evaluate::Plan;
 use ::release_migration::evidence::{Evidence, PodImage, ReleaseImages, evidence, running};
 use ::release_migration::history::KnownPayloads;
-use ::release_migration::payload::{Architecture, Payload, Selection, files_of, image_of};
+use ::release_migration::payload::{
+    Architecture, METADATA, Metadata, Payload, Selection, files_of, image_of,
+};
 use ::release_migration::report::{Cluster, Report};
 use anyhow::bail;
 use api::openshift::{
     CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, payloads,
 };
-use api::release::ReleasePolicy;
+use api::release::{ConfigMapReference, ReleasePolicy};
 use clap::Args;
 use cluster_view::list::unless_forbidden;
 use cluster_view::policies;
@@ -88,13 +90,15 @@ impl Read {
         given: Option<Payload>,
     ) -> anyhow::Result<Self> {
         let policy = policy(client).await?;
-        let payload = match given {
-            Some(given) => Some(given),
-            None => kept(client, &version, policy.as_ref()).await?,
-        };
+        let stored = stored(client, policy.as_ref()).await?;
+        let payload = given.or_else(|| desired(&stored, &version, policy.as_ref()));
         let payload = payload.map(|it| selected(&it, &version));
         let past = UpdateDurations::of_policy(policy.as_ref());
         let mut known = KnownPayloads::of(&version);
+        // The release before counts as well: only with both is the kind of change known.
+        for (image, metadata) in stored.iter().filter_map(metadata_of) {
+            known.add(image, metadata.architecture());
+        }
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
             known.add(&status.desired.image, payload.metadata.architecture());
         }
@@ -192,43 +196,52 @@ async fn policy(client: &Client) -> anyhow::Result<Option<ReleasePolicy>> {
 /// The operation of an error.
 const READ_RELEASES: &str = "reading the releases that the cluster keeps";
 
-/// The release that the cluster updates to, if the cluster keeps it in a ConfigMap: one that the
-/// policy names, or one that is labelled with its image.
-async fn kept(
-    client: &Client,
+/// The releases that the cluster keeps in ConfigMaps: the one that the policy names, or those that
+/// are labelled.
+async fn stored(client: &Client, policy: Option<&ReleasePolicy>) -> anyhow::Result<Vec<ConfigMap>> {
+    if let Some(it) = named(policy) {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
+        let found = unless_forbidden(READ_RELEASES, api.get(&it.name).await)?;
+        return Ok(found.into_iter().collect());
+    }
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
+    let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
+    let found = api.list(&ListParams::default().labels(&labels)).await;
+    Ok(unless_forbidden(READ_RELEASES, found)?.map_or_else(Vec::new, |it| it.items))
+}
+
+fn named(policy: Option<&ReleasePolicy>) -> Option<&ConfigMapReference> {
+    policy?.spec.payload.as_ref()?.config_map.as_ref()
+}
+
+/// The release that the cluster updates to, if it is stored.
+fn desired(
+    stored: &[ConfigMap],
     version: &ClusterVersion,
     policy: Option<&ReleasePolicy>,
-) -> anyhow::Result<Option<Payload>> {
+) -> Option<Payload> {
     let status = version.status.as_ref();
     let image = status.map_or("", |it| it.desired.image.as_str());
-    let named = policy.and_then(|it| it.spec.payload.clone()?.config_map);
-    let maps: Vec<ConfigMap> = if let Some(it) = &named {
-        let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
-        unless_forbidden(READ_RELEASES, api.get(&it.name).await)?
-            .into_iter()
-            .collect()
-    } else {
-        let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
-        let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
-        let found = api.list(&ListParams::default().labels(&labels)).await;
-        unless_forbidden(READ_RELEASES, found)?.map_or_else(Vec::new, |it| it.items)
-    };
-    let is_it = |map: &&ConfigMap| {
+    let map = stored.iter().find(|map| {
         let of = image_of(map);
-        of == Some(image) || (named.is_some() && of.is_none())
-    };
-    let Some(map) = maps.iter().find(is_it) else {
-        return Ok(None);
-    };
+        of == Some(image) || (named(policy).is_some() && of.is_none())
+    })?;
     let namespace = map.namespace().unwrap_or_default();
     let name = format!("ConfigMap {namespace}/{}", map.name_any());
     match Payload::read(&name, &files_of(map)) {
-        Ok(payload) => Ok(Some(payload)),
+        Ok(payload) => Some(payload),
         Err(error) => {
             remark(&format!("warning: {error}"));
-            Ok(None)
+            None
         }
     }
+}
+
+/// The image and the metadata of a stored release; `None` if it names no image or is invalid.
+fn metadata_of(map: &ConfigMap) -> Option<(&str, Metadata)> {
+    let text = map.data.as_ref()?.get(METADATA)?;
+    let (metadata, _) = Metadata::read(text).ok()?;
+    Some((image_of(map)?, metadata))
 }
 
 /// The ClusterVersion.

@@ -190,6 +190,14 @@ fn machines(report: &Report) -> Vec<Insight> {
             });
         }
         for node in &pool.nodes {
+            if node.assessment == NodeAssessment::Unavailable {
+                all.push(Insight {
+                    since: None,
+                    level: Level::Warning,
+                    impact: "Update Speed",
+                    message: format!("Node {} is unavailable", node.name),
+                });
+            }
             if node.assessment == NodeAssessment::Degraded {
                 let why = if node.message.is_empty() {
                     String::new()

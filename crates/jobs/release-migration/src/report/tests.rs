@@ -440,6 +440,47 @@ fn problems_are_insights() {
     );
 }
 
+/// As in `oc adm upgrade status`: a node that is not being updated, and is not ready, delays the update.
+#[test]
+fn unavailable_node_is_an_insight() {
+    let plan = plan();
+    let [_, _, mut moment, ..] = stages();
+    // The others are being updated, or done.
+    let conditions = json!([{ "type": "Ready", "status": "False" }]);
+    for node in &mut moment.nodes {
+        let status = node.status.as_mut().unwrap();
+        status.conditions = serde_json::from_value(conditions.clone()).unwrap();
+    }
+    moment.nodes.truncate(3);
+    let health = moment.report(Some(&plan)).health;
+    let found: Vec<String> = health
+        .iter()
+        .filter(|it| it.impact == "Update Speed")
+        .map(|it| format!("{} {}", it.level, it.message))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "Warning Node master-0 is unavailable",
+            "Warning Node master-2 is unavailable",
+        ]
+    );
+}
+
+#[test]
+fn pool_without_nodes_is_empty() {
+    let plan = plan();
+    let [_, _, mut moment, ..] = stages();
+    moment.nodes.truncate(3);
+    let text = moment
+        .report(Some(&plan))
+        .text(Details::default(), moment.now);
+    assert!(
+        text.contains("\nworker        Empty                     0 Total\n"),
+        "{text}"
+    );
+}
+
 /// Corner case 3 for waiting users: the update never completes.
 #[test]
 fn operator_that_never_matches_is_an_insight() {

@@ -162,10 +162,17 @@ fn workers(pools: &[PoolReport], details: Details, text: &mut String) {
     let rows: Vec<_> = pools
         .iter()
         .map(|pool| {
-            // An empty pool is done.
-            let percent = (pool.updated * 100).checked_div(pool.total).unwrap_or(100);
+            let name = pool.name.clone();
+            let Some(percent) = (pool.updated * 100).checked_div(pool.total) else {
+                return [
+                    name,
+                    "Empty".to_owned(),
+                    String::new(),
+                    "0 Total".to_owned(),
+                ];
+            };
             [
-                pool.name.clone(),
+                name,
                 format!("{:?}", pool.assessment),
                 format!("{percent}% ({}/{})", pool.updated, pool.total),
                 status(pool),

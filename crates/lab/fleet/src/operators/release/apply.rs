@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, payloads};
+use api::openshift::{
+    CLUSTER_VERSION, ClusterOperator, ClusterOperatorStatus, ClusterVersion, payloads,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DynamicObject, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 use release_migration::evaluate::{Phase, check};
 use release_migration::history;
@@ -18,7 +21,7 @@ use release_migration::payload::{
     ApplyStage, Manifest, Payload, files_of, image_of, is_stored, steps,
 };
 use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile, Writer};
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::names::label;
@@ -105,7 +108,8 @@ impl Reconcile<TheVersion> for Applier {
         let history = version.status.as_ref().map(|it| it.history.as_slice());
         let phase = history::phase(history.unwrap_or_default(), image);
         for step in steps(&payload.manifests) {
-            if !self.step(&payload, &step, phase).await? && phase == Phase::Updating {
+            let is_done = self.step(&version, &payload, &step, phase).await?;
+            if !is_done && phase == Phase::Updating {
                 break;
             }
         }
@@ -159,6 +163,7 @@ impl Applier {
     /// whether all of it is done.
     async fn step(
         &self,
+        version: &ClusterVersion,
         payload: &Payload,
         step: &ApplyStage,
         phase: Phase,
@@ -171,10 +176,10 @@ impl Applier {
                     continue;
                 };
                 let Some(expected) = manifest.cluster_operator() else {
-                    self.once(*place, manifest).await?;
+                    self.once(version, *place, manifest).await?;
                     continue;
                 };
-                self.create_cluster_operator(&expected).await?;
+                self.create_cluster_operator(version, &expected).await?;
                 let actual = self.operators.get("", &expected.name_any());
                 let failure = check(&expected, actual.as_deref(), phase, place + 1, total);
                 if failure.is_some() {
@@ -191,7 +196,12 @@ impl Applier {
     }
 
     /// Applies a manifest, unless it was applied and still exists.
-    async fn once(&self, place: usize, manifest: &Manifest) -> Result<(), Error> {
+    async fn once(
+        &self,
+        version: &ClusterVersion,
+        place: usize,
+        manifest: &Manifest,
+    ) -> Result<(), Error> {
         let done = |applied: &Option<Applied>| {
             let applied = applied.as_ref();
             applied.is_some_and(|it| it.done.contains(&place))
@@ -205,19 +215,18 @@ impl Applier {
             return Ok(());
         }
         let api_version = manifest.object["apiVersion"].as_str().unwrap_or_default();
-        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let api = api_version.rsplit('/').next().unwrap_or_default();
         let group = manifest.group();
         let kind = match manifest.kind() {
             // The plural of other kinds is not derived from their name.
             known @ ("Namespace" | "Deployment" | "ConfigMap" | "ServiceAccount") => {
-                resource(group, version, known)
+                resource(group, api, known)
             }
-            other => ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, other)),
+            other => ApiResource::from_gvk(&GroupVersionKind::gvk(group, api, other)),
         };
-        let key = Key::new(manifest.namespace(), manifest.name());
-        let writer = Writer::<DynamicObject>::dynamic(self.client.clone(), &kind);
-        let writer = writer.managed_by(MANAGER);
-        let written = writer.apply(&key, &manifest.object).await?;
+        let mut object = manifest.object.clone();
+        object["metadata"]["ownerReferences"] = json!([owner(version)]);
+        let written = self.write(&kind, manifest, &object).await?;
         if manifest.kind() == "Deployment" {
             self.deployments.saw(&written).await;
         }
@@ -229,24 +238,70 @@ impl Applier {
         Ok(())
     }
 
+    /// Creates an object or updates it. Not by server-side apply: the operator owns fields with
+    /// defaults as well, and fields that a release no longer has stay.
+    async fn write(
+        &self,
+        kind: &ApiResource,
+        manifest: &Manifest,
+        object: &Value,
+    ) -> Result<DynamicObject, Error> {
+        let writer = Writer::<DynamicObject>::dynamic(self.client.clone(), kind);
+        let writer = writer.managed_by(MANAGER);
+        let complete: DynamicObject = serde_json::from_value(object.clone())
+            .map_err(|error| Error::Invalid(format!("a manifest: {error}")))?;
+        match writer.create_if_absent(&complete).await? {
+            Some(created) => Ok(created),
+            None => {
+                let key = Key::new(manifest.namespace(), manifest.name());
+                writer.merge(&key, object).await
+            }
+        }
+    }
+
     /// Creates the ClusterOperator before its operator does, so that its progress is visible. Only
     /// the operator itself reports its versions.
-    async fn create_cluster_operator(&self, expected: &ClusterOperator) -> Result<(), Error> {
+    async fn create_cluster_operator(
+        &self,
+        version: &ClusterVersion,
+        expected: &ClusterOperator,
+    ) -> Result<(), Error> {
         let name = expected.name_any();
         if self.operators.get("", &name).is_some() {
             return Ok(());
         }
         let writer = Writer::cluster(self.client.clone()).shown_by(&self.operators);
+        let writer = writer.managed_by(MANAGER);
         let mut object = ClusterOperator::new(&name, expected.spec.clone());
         object.metadata.annotations = Some(expected.annotations().clone());
-        writer.create_if_absent(&object).await?;
-        let related = expected.status.as_ref().map(|it| &it.related_objects);
-        let status = json!({ "relatedObjects": related });
-        let by_name = ObjectMeta {
-            name: Some(name),
-            ..ObjectMeta::default()
+        object.metadata.owner_references = Some(vec![owner(version)]);
+        let Some(mut created) = writer.create_if_absent(&object).await? else {
+            return Ok(());
         };
-        let written = writer.set_status_fields(&by_name, &status).await;
-        written.map(drop)
+        let related = expected.status.as_ref();
+        let related = related.map(|it| it.related_objects.clone());
+        created.status = Some(ClusterOperatorStatus {
+            related_objects: related.unwrap_or_default(),
+            rest: [("extension".to_owned(), Value::Null)]
+                .into_iter()
+                .collect(),
+            ..ClusterOperatorStatus::default()
+        });
+        match writer.put_status(&created).await {
+            // Its operator was faster.
+            Err(error) if error.code() == Some(409) => Ok(()),
+            written => written.map(drop),
+        }
+    }
+}
+
+/// The ClusterVersion owns what its release consists of; it is no controller of it.
+fn owner(version: &ClusterVersion) -> OwnerReference {
+    OwnerReference {
+        api_version: ClusterVersion::api_version(&()).into_owned(),
+        kind: ClusterVersion::kind(&()).into_owned(),
+        name: version.name_any(),
+        uid: version.uid().unwrap_or_default(),
+        ..OwnerReference::default()
     }
 }
