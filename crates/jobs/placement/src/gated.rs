@@ -143,13 +143,7 @@ pub fn release_abandoned<'n>(
         GatedDecision::Release { mut pod, notice } => {
             let message = format!("{}; released because {NO_CONTROLLER}", notice.message);
             annotate_reason(&mut pod, notice.reason, &message);
-            let warning = true;
-            let notice = Notice {
-                warning,
-                message,
-                ..notice
-            };
-            return (pod, notice);
+            return (pod, Notice { message, ..notice });
         }
         GatedDecision::Ask(unknown) => unknown,
         // Not reached with a policy that warns; if it were, the pod would still have to be released.

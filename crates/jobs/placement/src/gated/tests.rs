@@ -174,7 +174,9 @@ fn abandoned_pod_is_always_released(
     // Gates of other controllers stay.
     let gates = &after["spec"]["schedulingGates"];
     assert_eq!(gates, &json!([{ "name": "example.com/quota" }]));
-    assert!(notice.warning);
+    let is_explained =
+        api::reasons::has_event(crate::reasons::EVENTS, notice.reason, notice.warning);
+    assert!(is_explained, "{notice:?}");
     assert!(
         notice
             .message

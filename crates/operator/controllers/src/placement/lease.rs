@@ -15,6 +15,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use runtime::{Error, Key, Next, Writer};
 use serde_json::json;
 use tracing::warn;
@@ -29,6 +30,8 @@ pub(super) struct ControllerLease {
     client: Client,
     namespace: String,
     timing: LeaseTiming,
+    /// Why the last renewal failed.
+    error: Mutex<Option<String>>,
 }
 
 impl ControllerLease {
@@ -37,6 +40,7 @@ impl ControllerLease {
             client,
             namespace: namespace.to_owned(),
             timing,
+            error: Mutex::default(),
         }
     }
 
@@ -49,7 +53,9 @@ impl ControllerLease {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer in {RENEW_TIMEOUT:?}")),
         };
-        if let Some(error) = error {
+        // Once for each error: it is retried every few seconds.
+        let before = std::mem::replace(&mut *self.error.lock(), error.clone());
+        if let Some(error) = error.filter(|error| before.as_ref() != Some(error)) {
             let lease = Key::new(&self.namespace, LEASE);
             warn!(%lease, error, "cannot renew the Lease of the placement controller; the webhook will gate no pods");
         }

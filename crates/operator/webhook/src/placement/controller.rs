@@ -10,6 +10,7 @@
 //! replica and a controller that has come back, one succeeds.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use api::reasons::has_event;
 use cluster_view::list::list;
 use cluster_view::placement::write_release;
 use futures::future::join_all;
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -30,7 +31,7 @@ use parking_lot::Mutex;
 use runtime::{Absent as _, Error, Events, Key, Manager, Writer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::PodAdmission;
 use crate::register::FIELD_MANAGER;
@@ -100,7 +101,8 @@ pub(super) fn events(manager: &Manager) -> Events {
 /// Reads the Lease and releases abandoned pods; never returns.
 pub(super) async fn follow(admission: Arc<PodAdmission>) {
     let lease = &admission.lease;
-    let mut before = None;
+    let mut before = Controller::NotRunning;
+    let mut is_reported = false;
     let mut unreadable = false;
     let mut next_sweep = Instant::now();
     loop {
@@ -115,17 +117,25 @@ pub(super) async fn follow(admission: Arc<PodAdmission>) {
         }
         let controller = lease.controller();
         admission.report.controller(controller);
-        if lease.is_known() && before != Some(controller) {
-            before = Some(controller);
+        if controller != before {
+            before = controller;
             match controller {
                 Controller::Running => info!("a placement controller is running"),
                 Controller::NotRunning => {
-                    warn!("no placement controller is running: no pod is gated");
+                    info!("the placement controller does not renew its Lease")
                 }
             }
         }
-        // Not after a failed read: it says nothing about the controller.
-        if !unreadable && lease.is_abandoned() && next_sweep <= Instant::now() {
+        // Not before: it may be starting, or another replica may take over.
+        let is_abandoned = !unreadable && lease.is_abandoned();
+        if is_abandoned && !is_reported {
+            warn!(
+                "no placement controller is running: no pod is gated, and gated pods are released"
+            );
+        }
+        is_reported = is_abandoned;
+        // Not after a failed read, which says nothing about the controller.
+        if is_abandoned && next_sweep <= Instant::now() {
             if let Err(error) = admission.release_abandoned().await {
                 warn!(%error, "cannot release the pods at the scheduling gate; retrying");
             }
@@ -162,10 +172,20 @@ impl PodAdmission {
     /// Releases a pod, or leaves it to the next round.
     async fn release(&self, pod: &Pod, object: &Value) {
         let key = Key::of(&pod.metadata);
-        match self.write_release(pod, object).await {
+        // As in reconciles: a pod that triggers a defect must not keep the others at the gate.
+        let released = AssertUnwindSafe(self.write_release(pod, object)).catch_unwind();
+        let Ok(released) = released.await else {
+            error!(pod = %key, "releasing a pod panicked; retrying");
+            return;
+        };
+        match released {
             Ok(notice) => {
                 warn!(pod = %key, message = notice.message, "released a pod from the scheduling gate");
-                self.events.warning(pod, notice.reason, &notice.message);
+                if notice.warning {
+                    self.events.warning(pod, notice.reason, &notice.message);
+                } else {
+                    self.events.normal(pod, notice.reason, &notice.message);
+                }
                 self.report.count_abandoned(notice.reason);
             }
             // Another replica, or a controller, was faster.
