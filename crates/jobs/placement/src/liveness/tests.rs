@@ -65,6 +65,9 @@ fn renewal_permits_gates_for_the_duration_of_the_lease() {
     reader.read(0, Some(&renewed(1_000)));
     reader.read(5, Some(&renewed(1_005)));
     assert!(reader.may_gate(5) && reader.may_gate(29));
+    for second in (10..=35).step_by(5) {
+        reader.read(second, Some(&renewed(1_005)));
+    }
     // It was renewed between 0 and 5: perhaps at 0.
     assert!(!reader.may_gate(30));
     assert!(!reader.0.is_abandoned(at(30)) && !reader.0.is_abandoned(at(34)));
