@@ -137,6 +137,10 @@ place explain
 place report
   medley place report
   medley place report -n shop -o json
+place release
+  medley place release --all --dry-run
+  medley place release web-0 web-1 -n shop
+  medley place release --all --yes
 release status
   medley release status
   medley release status --release quay.io/x/release:4.18.0-multi --details operators

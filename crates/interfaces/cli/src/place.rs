@@ -1,12 +1,13 @@
-//! `medley place`: which nodes can run pods, by the platforms of their images.
+//! `medley place`: which nodes can run pods, by the platforms of their images, and pods that are held.
 
 pub(crate) mod cluster;
 mod explain;
+mod release;
 mod report;
 
 use clap::{Args, Subcommand};
 
-/// Explain which nodes can run a pod's images, and report pods that cannot run.
+/// Explain which nodes can run a pod's images, report pods that cannot run, and release held pods.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -17,6 +18,7 @@ pub(crate) struct Arguments {
 enum Command {
     Explain(explain::Arguments),
     Report(report::Arguments),
+    Release(release::Arguments),
 }
 
 /// Runs `medley place ...`.
@@ -24,5 +26,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Release(arguments) => release::run(arguments),
     }
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::webhook::{
-    Authorities, Certificates, Health, Layer, Settings, Trust, WebhookAddress, Webhooks,
+    Authorities, Certificates, Health, Layer, PlacementSettings, Settings, Trust, WebhookAddress,
+    Webhooks,
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
-use controllers::{Job, Registries};
+use controllers::Job;
 use kube::Client;
 use serving::certificates::Files;
 
@@ -89,7 +90,7 @@ pub(crate) struct Arguments {
 }
 
 /// The admission checks of the given jobs.
-pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Webhooks {
+pub(crate) fn checks(jobs: &BTreeSet<Job>, placement: &PlacementSettings) -> Webhooks {
     let layer = |job: &Job| match job {
         Job::Governance | Job::CpuModels | Job::Release | Job::Placement | Job::RuntimeClasses => {
             None
@@ -103,13 +104,14 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Webhooks 
         approvals: jobs.contains(&Job::Governance),
         layers: jobs.iter().filter_map(layer).collect(),
         cpu_models: jobs.contains(&Job::CpuModels),
-        placement: jobs.contains(&Job::Placement).then(|| registries.clone()),
+        placement: jobs.contains(&Job::Placement).then(|| placement.clone()),
     }
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (_, registries) = arguments.service.registries()?;
+    let placement = PlacementSettings::new(registries, arguments.service.namespace());
     let origin = origin(arguments)?;
     process::build_runtime()?.block_on(async {
         let stop = process::stop_signal()?;
@@ -136,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             health,
         };
         let mut running = ::webhook::serve_with(client.clone(), settings).await?;
-        running.use_registries(registries.clone());
+        running.use_placement(placement.clone());
         // One rule for both sockets: that of the publicly reachable one.
         let shown = arguments.metrics_address;
         let shown = shown.filter(|it| !it.ip().is_loopback());
@@ -146,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         let trust = authority.as_ref().or_else(|| running.trust()).cloned();
         if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
-            let checks = checks(&jobs(arguments.controllers.as_ref()), &registries);
+            let checks = checks(&jobs(arguments.controllers.as_ref()), &placement);
             // After the server listens: from the moment of registration the API server calls it,
             // with failure policy Fail for approvals.
             ::webhook::register_webhooks(&client, &trust, reach, &checks, &mut running).await?;

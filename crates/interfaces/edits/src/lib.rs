@@ -6,9 +6,11 @@
 
 mod configs;
 mod images;
+mod placement;
 
 pub use configs::{Configs, registry};
 pub use images::{Policies, Refreshed, refresh};
+pub use placement::{gated_pods, release_pod};
 
 /// Attempts to write a change that conflicts with other writers.
 // Enough for controllers that write a status every second or so; beyond that another writer is in a

@@ -56,6 +56,8 @@ pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
 pub const RELEASE_PAYLOADS: &str = "medley-operator-release-payloads";
 /// The role of the controllers and webhooks in a namespace of pull secrets named in policies.
 pub const NAMED_SECRETS: &str = "medley-pull-secrets";
+/// The role of the webhooks for the Lease of the placement controller.
+pub const PLACEMENT_LEASE: &str = "medley-webhook-placement-lease";
 /// The version of Medley.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Repository of Medley's images.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{
-    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS,
-    WEBHOOK,
+    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, PLACEMENT_LEASE, RELEASE_OWNER,
+    RELEASE_PAYLOADS, WEBHOOK,
 };
 
 /// Profiles that an installation has to enable.
@@ -180,6 +180,11 @@ fn webhook(fill: &Fill) -> Result<Vec<Entry>, Error> {
             entries.push(granted(fill, When::Any(jobs), file, role, WEBHOOK)?);
         }
     }
+    let rules = placement::roles::webhook_namespace_rules();
+    let objects = elsewhere(fill, &fill.namespace, PLACEMENT_LEASE, &rules, &[WEBHOOK]);
+    let when = When::Any(&[Job::Placement]);
+    let file = "optional/placement-webhook.yaml";
+    entries.push(Entry::new(Part::Rbac, when, file, objects));
     let file = "optional/placement-webhook.yaml".to_owned();
     let role = pull_secret_role(WEBHOOK);
     entries.push(granted(fill, When::PullSecrets, file, role, WEBHOOK)?);
@@ -197,7 +202,7 @@ fn at_home(fill: &Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
     vec![account(fill, name), role, binding(fill, "Role", name, name)]
 }
 
-/// Roles of the installation's accounts in another namespace.
+/// A Role of the installation's accounts in a namespace.
 fn elsewhere(
     fill: &Fill,
     namespace: &str,

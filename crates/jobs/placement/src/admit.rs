@@ -9,8 +9,9 @@ use api::placement::{Mode, OnMiss, OnNoMatch};
 use serde_json::{Value, json};
 
 use crate::change::ChangeStage;
-use crate::decide::{Decision, Placement, decide};
+use crate::decide::{Decision, LeaveReason, Placement, decide, is_for_one_node};
 use crate::images::{ImageUse, Inspection};
+use crate::liveness::Controller;
 use crate::names;
 use crate::no_fit::NoFit;
 use crate::nodes::Nodes;
@@ -67,10 +68,12 @@ impl From<Skip> for Admission {
     }
 }
 
-/// Decides the admission of a new pod. `classes` are the RuntimeClasses of the cluster, by name.
+/// Decides the admission of a new pod. `classes` are the RuntimeClasses of the cluster, by name. Without a running
+/// controller no pod is gated.
 pub fn admit<'n>(
     pod: &Value,
     policy: &Policy,
+    controller: Controller,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     nodes: impl Into<Nodes<'n>>,
@@ -79,7 +82,7 @@ pub fn admit<'n>(
         Decision::Ask(unknown) => return Err(NeedsInspection(unknown)),
         Decision::Leave(why) => Admission::Allow(Allowed::unchanged(why.as_str())),
         Decision::Place(placement) => Admission::Allow(allow_placed(pod, policy, &placement)),
-        Decision::NoFit(no_fit) => decide_no_fit(pod, policy, &no_fit),
+        Decision::NoFit(no_fit) => decide_no_fit(pod, policy, controller, &no_fit),
     })
 }
 
@@ -100,25 +103,35 @@ fn allow_placed(pod: &Value, policy: &Policy, placement: &Placement) -> Allowed 
     allowed
 }
 
-fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
+fn decide_no_fit(
+    pod: &Value,
+    policy: &Policy,
+    controller: Controller,
+    no_fit: &NoFit,
+) -> Admission {
     let reason = no_fit.shortfall.reason();
-    let message = no_fit.to_string();
+    let message = match (policy.mode, policy.on_no_match, controller) {
+        (Mode::Place, OnNoMatch::Hold, Controller::NotRunning) => {
+            format!("{no_fit}; it is not held, because {NO_CONTROLLER}")
+        }
+        _ => no_fit.to_string(),
+    };
     let note = Some(format!("{reason}: {message}"));
     let warned = || Allowed {
         warnings: vec![message.clone()],
         audit_note: note.clone(),
         ..Allowed::unchanged(reason)
     };
-    let allowed = match (policy.mode, policy.on_no_match) {
-        (Mode::Audit, _) => Allowed {
+    let allowed = match (policy.mode, policy.on_no_match, controller) {
+        (Mode::Audit, ..) => Allowed {
             audit_note: note,
             ..Allowed::unchanged(reason)
         },
-        (Mode::Warn, _) => warned(),
-        (Mode::Place, OnNoMatch::Reject) => return Admission::Deny { reason, message },
+        (Mode::Warn, ..) => warned(),
+        (Mode::Place, OnNoMatch::Reject, _) => return Admission::Deny { reason, message },
         // Without the placement: nodes may change until the gate is removed, and required terms can only be narrowed
         // then.
-        (Mode::Place, OnNoMatch::Hold) => {
+        (Mode::Place, OnNoMatch::Hold, Controller::Running) => {
             let mut changed = pod.clone();
             add_gate(&mut changed);
             annotate_reason(&mut changed, reason, &message);
@@ -127,7 +140,9 @@ fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
                 ..warned()
             }
         }
-        (Mode::Place, OnNoMatch::Warn) => {
+        // Restricted to the platforms of its images, so that the scheduler itself holds the pod until a node joins.
+        (Mode::Place, OnNoMatch::Warn, _)
+        | (Mode::Place, OnNoMatch::Hold, Controller::NotRunning) => {
             let mut changed = pod.clone();
             if let Some(placement) = &no_fit.placement {
                 placement.write(&mut changed, ChangeStage::Admission);
@@ -143,29 +158,67 @@ fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
 }
 
 /// Decides the admission of a pod whose images could not be inspected in time: with `onMiss: Gate` or `Sync` it is held at the
-/// scheduling gate until the controller has inspected them. Audit and Warn mutate nothing.
-pub fn admit_uninspected(pod: &Value, policy: &Policy, unknown: &[ImageUse]) -> Admission {
-    Admission::Allow(match (policy.mode, policy.on_miss) {
-        (Mode::Place, OnMiss::Gate | OnMiss::Sync) => Allowed {
+/// scheduling gate until the controller has inspected them, if one is running. Audit and Warn mutate nothing.
+pub fn admit_uninspected(
+    pod: &Value,
+    policy: &Policy,
+    controller: Controller,
+    unknown: &[ImageUse],
+) -> Admission {
+    let (Mode::Place, OnMiss::Gate | OnMiss::Sync) = (policy.mode, policy.on_miss) else {
+        return Admission::Allow(Allowed::unchanged("NotKnown"));
+    };
+    // No other node can be chosen for it. A DaemonSet may run what the node needs to become ready.
+    if is_for_one_node(pod.get("spec").unwrap_or(&Value::Null)) {
+        return Admission::Allow(Allowed::unchanged(LeaveReason::OneNode.as_str()));
+    }
+    Admission::Allow(match controller {
+        Controller::Running => Allowed {
             mutated: Some(with_gate(pod, unknown)),
             ..Allowed::unchanged("Gated")
         },
-        _ => Allowed::unchanged("NotKnown"),
+        Controller::NotRunning => admit_ungated(pod, unknown),
     })
+}
+
+/// Admits a pod that no controller would release from the gate. The annotation tells its owner, who may not see the
+/// warning: most pods are created by controllers.
+fn admit_ungated(pod: &Value, unknown: &[ImageUse]) -> Allowed {
+    let message = format!(
+        "the platforms of {} are not known yet, and {NO_CONTROLLER} to release the pod from the scheduling gate; it may be scheduled to a node that cannot run it",
+        list_images(unknown)
+    );
+    let mut changed = pod.clone();
+    annotate_reason(&mut changed, NOT_GATED, &message);
+    Allowed {
+        mutated: Some(changed),
+        audit_note: Some(format!("{NOT_GATED}: {message}")),
+        warnings: vec![message],
+        ..Allowed::unchanged(NOT_GATED)
+    }
 }
 
 /// The pod with the scheduling gate, to be admitted while its images are inspected.
 fn with_gate(pod: &Value, unknown: &[ImageUse]) -> Value {
     let mut changed = pod.clone();
     add_gate(&mut changed);
-    let images: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();
     annotate_reason(
         &mut changed,
         names::WAITING,
-        &format!("inspecting the platforms of {}", images.join(", ")),
+        &format!("inspecting the platforms of {}", list_images(unknown)),
     );
     changed
 }
+
+pub(crate) fn list_images(images: &[ImageUse]) -> String {
+    let images: Vec<&str> = images.iter().map(|used| used.image.as_str()).collect();
+    images.join(", ")
+}
+
+/// Reason of a pod that would have been gated, had a controller been running.
+const NOT_GATED: &str = "NotGated";
+/// Why pods are not gated, or are released early.
+pub(crate) const NO_CONTROLLER: &str = "no placement controller is running";
 
 /// Reason of a pod that received a node affinity.
 pub(crate) const PLACED: &str = "Placed";

@@ -4,7 +4,7 @@ use api::monitoring::{self, Alert, Severity};
 use serde_json::Value;
 
 /// All alerts. Those on current state have a `for` duration, so that a restarting node does not fire one.
-pub const ALERTS: [Alert; 3] = [
+pub const ALERTS: [Alert; 4] = [
     Alert {
         name: "MedleyPlacementHeld",
         expression: "sum(medley_placement_held_pods) > 0",
@@ -31,6 +31,15 @@ pub const ALERTS: [Alert; 3] = [
         labels: &[],
         summary: "Pods are not placed: the admission webhook is not registered.",
         description: "The MutatingWebhookConfiguration medley-placement is missing. Pods are scheduled to any node, regardless of the platforms of their images.",
+    },
+    Alert {
+        name: "MedleyPlacementControllerMissing",
+        expression: "max(medley_placement_controller_running) == 0",
+        lasting: Some("10m"),
+        severity: Severity::Warning,
+        labels: &[],
+        summary: "Pods are not gated: no placement controller is running.",
+        description: "No operator renews the Lease medley-placement. Pods with images that were not inspected yet are admitted as they are (annotation medley.dev/placement-reason: NotGated) and may be scheduled to nodes that cannot run them. Pods that were gated were released by the webhook.",
     },
 ];
 

@@ -37,6 +37,8 @@ pub enum LeaveReason {
     HasNode,
     /// It is the mirror of a static pod.
     Mirror,
+    /// Its containers run as processes of a Windows node.
+    HostProcess,
     /// The pod or its namespace opted out.
     SwitchedOff,
     /// It is pinned to one node by name, and its images run there.
@@ -51,6 +53,7 @@ impl LeaveReason {
         match self {
             Self::HasNode => "HasNode",
             Self::Mirror => "Mirror",
+            Self::HostProcess => "HostProcess",
             Self::SwitchedOff => "SwitchedOff",
             Self::OneNode => "OneNode",
             Self::NoPlatformConstraint => "NothingToTell",
@@ -207,9 +210,22 @@ fn left_alone(pod: &Value, spec: &Value) -> Option<LeaveReason> {
         Some(LeaveReason::Mirror)
     } else if annotation(names::SWITCH) == Some(names::OFF) {
         Some(LeaveReason::SwitchedOff)
+    } else if is_host_process(spec) {
+        Some(LeaveReason::HostProcess)
     } else {
         None
     }
+}
+
+/// Whether the containers are processes of a Windows host. They administer the node, and their images need not be of its
+/// build, so that comparing platforms would keep them from nodes where they run.
+fn is_host_process(spec: &Value) -> bool {
+    let is_set = |holder: &Value| {
+        holder.pointer("/securityContext/windowsOptions/hostProcess") == Some(&Value::Bool(true))
+    };
+    let containers = spec.get("containers").and_then(Value::as_array);
+    // The API server accepts all or none of the containers, so one tells.
+    is_set(spec) || containers.into_iter().flatten().any(is_set)
 }
 
 /// The scheduling constraints in the pod's own spec.
@@ -416,7 +432,7 @@ fn written(taint: &Value) -> String {
 }
 
 /// Whether every term names a node, as in pods of a DaemonSet.
-fn is_for_one_node(spec: &Value) -> bool {
+pub(crate) fn is_for_one_node(spec: &Value) -> bool {
     let terms = spec.pointer(
         "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
     );

@@ -142,6 +142,7 @@ pub(crate) fn describe_leave(why: LeaveReason) -> &'static str {
     match why {
         LeaveReason::HasNode => "it is already bound to a node",
         LeaveReason::Mirror => "it is the mirror of a static pod",
+        LeaveReason::HostProcess => "its containers run as processes of a Windows node",
         LeaveReason::SwitchedOff => "it is annotated to opt out of placement",
         LeaveReason::OneNode => "it is for one node by name, and its images run there",
         LeaveReason::NoPlatformConstraint => "none of its images restricts the platform",

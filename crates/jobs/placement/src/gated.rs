@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use api::placement::{Mode, OnNoMatch};
 use serde_json::{Value, json};
 
-use crate::admit::{PLACED, annotate_reason, describe_placement};
+use crate::admit::{NO_CONTROLLER, PLACED, annotate_reason, describe_placement, list_images};
 use crate::change::ChangeStage;
 use crate::decide::{Decision, decide};
 use crate::explain::describe_leave;
@@ -125,11 +125,44 @@ fn release(mut pod: Value, warning: bool, reason: &'static str, message: &str) -
     }
 }
 
+/// Releases a gated pod while no placement controller is running: with the node affinity that follows from what is
+/// known. No pod is held: one that no node runs is restricted to the platforms of its images, so that the scheduler
+/// holds it.
+pub fn release_abandoned<'n>(
+    pod: &Value,
+    policy: Option<&Policy>,
+    known: &BTreeMap<String, Inspection>,
+    classes: &BTreeMap<String, RuntimeClass>,
+    nodes: impl Into<Nodes<'n>>,
+) -> (Value, Notice) {
+    let mut lenient = policy.cloned();
+    if let Some(policy) = &mut lenient {
+        policy.on_no_match = OnNoMatch::Warn;
+    }
+    let unknown = match decide_gated(pod, lenient.as_ref(), known, classes, nodes) {
+        GatedDecision::Release { mut pod, notice } => {
+            let message = format!("{}; released because {NO_CONTROLLER}", notice.message);
+            annotate_reason(&mut pod, notice.reason, &message);
+            return (pod, Notice { message, ..notice });
+        }
+        GatedDecision::Ask(unknown) => unknown,
+        // Not reached with a policy that warns; if it were, the pod would still have to be released.
+        GatedDecision::Hold { notice, .. } => {
+            return release_without_affinity(pod, &notice.message);
+        }
+    };
+    let why = format!(
+        "the platforms of {} are not known, and {NO_CONTROLLER}",
+        list_images(&unknown)
+    );
+    release_without_affinity(pod, &why)
+}
+
 /// The pod without the gate and otherwise unchanged, and the event about it. For a pod whose node affinity the API
-/// server rejects: no other controller removes the gate, and the pod would stay unscheduled.
-pub fn release_without_affinity(pod: &Value, error: &str) -> (Value, Notice) {
+/// server rejects or that a user releases: no other controller removes the gate, and the pod would stay unscheduled.
+pub fn release_without_affinity(pod: &Value, why: &str) -> (Value, Notice) {
     let mut pod = pod.clone();
-    let message = format!("released without node affinity: {error}");
+    let message = format!("released without node affinity: {why}");
     annotate_reason(&mut pod, NOT_PLACED, &message);
     remove_gate(&mut pod);
     let notice = Notice {

@@ -24,12 +24,14 @@ mod cluster;
 pub mod containerd;
 pub mod dashboard;
 mod decide;
+mod exempt;
 mod explain;
 mod fit;
 mod gated;
 mod handler;
 mod images;
 mod inspection;
+mod liveness;
 pub mod names;
 mod no_fit;
 mod nodes;
@@ -49,10 +51,12 @@ pub use admit::{Admission, Allowed, NeedsInspection, admit, admit_uninspected, p
 pub use change::ChangeStage;
 pub use cluster::{Cluster, Node, NodePlatform, Runtime};
 pub use decide::{Decision, LeaveReason, Placement, decide};
+pub use exempt::ExemptNamespaces;
 pub use explain::{Explanation, PlatformExplanation, explain};
 pub use fit::{Demand, Fit, Product};
 pub use gated::{
-    GatedDecision, NOT_INSPECTED, Notice, changes, decide_gated, is_gated, release_without_affinity,
+    GatedDecision, NOT_INSPECTED, Notice, changes, decide_gated, is_gated, release_abandoned,
+    release_without_affinity,
 };
 pub use handler::Handler;
 pub use images::{ImageConsumer, ImageUse, Inspection, Platforms, Uninspectable, images};
@@ -60,6 +64,7 @@ pub use inspection::{
     FIRST_RETRY_DELAY, GateWait, InspectionAccess, NextInspection, final_result, give_up,
     next_inspection, retry_delay,
 };
+pub use liveness::{Controller, LEASE, LeaseRead, LeaseTiming, ObservedLease};
 pub use no_fit::{NoFit, Shortfall, is_shortfall};
 pub use nodes::{FitKey, FitMemo, Nodes};
 pub use policy::{Policies, Policy, Skip};

@@ -39,6 +39,13 @@ pub const PLATFORM_TAINTS: [&str; 5] = [
     "windows",
 ];
 
+/// Component of events about pods, and field manager of the controller.
+pub const COMPONENT: &str = "medley-placement";
+/// Field selector of pods that may be gated: those without a node.
+// Both are field selectors of pods that kube-apiserver supports (`pkg/registry/core/pod/strategy.go`). A gated pod
+// always matches, and a pod that gets a node leaves a cache as a deletion.
+pub const UNSCHEDULED: &str = "spec.nodeName=,status.phase=Pending";
+
 /// Reason of a pod whose images are being inspected.
 pub const WAITING: &str = "Waiting";
 

@@ -12,6 +12,7 @@ use api::placement::{
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
+use crate::exempt::ExemptNamespaces;
 use crate::names;
 use crate::settings::{RuntimeClass, Settings};
 
@@ -159,7 +160,7 @@ fn duration(configured: Option<i32>, unit: fn(u64) -> Duration, default: Duratio
 /// Why no policy applies to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// Its namespace is a system namespace.
+    /// Its namespace is exempt: a system namespace, or one that the policy `default` names.
     SystemNamespace,
     /// The pod or its namespace opted out.
     SwitchedOff,
@@ -187,6 +188,7 @@ pub struct Policies {
     ordered: Vec<Policy>,
     complaints: BTreeMap<String, Vec<String>>,
     failure_policy: FailurePolicy,
+    exempt: ExemptNamespaces,
 }
 
 impl Default for Policies {
@@ -206,17 +208,26 @@ impl Policies {
             ordered: Vec::new(),
             complaints: BTreeMap::new(),
             failure_policy: FailurePolicy::default(),
+            exempt: ExemptNamespaces::default(),
         };
         let mut has_default = false;
         for (name, spec) in objects {
-            let (policy, complaints) = Policy::read(name, spec, classes);
+            let (policy, mut complaints) = Policy::read(name, spec, classes);
             all.ordered.push(policy);
-            all.complaints.insert(name.to_owned(), complaints);
-            // Only one failurePolicy can be in the webhook's registration, so the default policy decides for all.
+            // The webhook's registration has one failurePolicy and one namespace selector, so the default policy
+            // decides for all.
             if name == NAME {
                 has_default = true;
                 all.failure_policy = spec.failure_policy.unwrap_or_default();
+                for pattern in &spec.exempt_namespaces {
+                    if !all.exempt.add(pattern) {
+                        complaints.push(format!(
+                            "spec.exemptNamespaces exempts nothing by {pattern:?}; expected the name of a namespace, or the beginning of names and a star"
+                        ));
+                    }
+                }
             }
+            all.complaints.insert(name.to_owned(), complaints);
         }
         // The default policy is last whatever its priority: otherwise a high one would disable all others.
         all.ordered.sort_by(|a, b| {
@@ -242,7 +253,7 @@ impl Policies {
     ) -> Result<&Policy, Skip> {
         // As in the multiarch-tuning-operator (`shouldIgnorePod` in internal/controller/podplacement/pod_model.go): a
         // webhook that blocks system pods may block its own recovery.
-        if namespace.starts_with("kube-") {
+        if self.exempt.contains(namespace) {
             return Err(Skip::SystemNamespace);
         }
         let off = |value: Option<&str>| value == Some(names::OFF);
@@ -273,6 +284,11 @@ impl Policies {
     /// The validation errors of a policy.
     pub fn complaints(&self, name: &str) -> &[String] {
         self.complaints.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The namespaces whose pods are never placed.
+    pub fn exempt(&self) -> &ExemptNamespaces {
+        &self.exempt
     }
 
     /// What the API server does with pods while the webhook is unavailable.

@@ -10,7 +10,7 @@ const POLICY: &str = "PlacementPolicy";
 pub const EVENTS: &[Event] = events! {
     Normal "Placed" POD => "a gated pod was released to nodes that run its images";
     Either "NotPlaced" POD
-        => "a gated pod was released unchanged: no policy applies to it, or its constraints cannot be narrowed (a warning)";
+        => "a gated pod was released unchanged: no policy applies to it, its constraints cannot be narrowed, or its images were not inspected while no controller was running (warnings)";
     Warning "ImageNotInspected" POD => "a gated pod was released although one of its images could not be inspected";
     Warning "NoCommonPlatform" POD => "the images of a pod have no platform in common";
     Warning "NoMatchingNode" POD => "no node has a platform of the images of a pod";

@@ -6,6 +6,8 @@ use api::rbac::{
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
+use crate::liveness::LEASE;
+
 /// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-placement-viewer";
 /// ClusterRole of users who edit policies.
@@ -33,8 +35,19 @@ pub fn operator_rules() -> Vec<PolicyRule> {
 /// RBAC rules of the webhook.
 pub fn webhook_rules() -> Vec<PolicyRule> {
     let mut rules = followed();
-    rules.push(maintain_webhook(WEBHOOK));
+    rules.extend([
+        maintain_webhook(WEBHOOK),
+        // Releases gated pods while no controller is running. `get` is not needed: they are listed.
+        rule("", &["pods"], &["list", "patch"]),
+        write_events(),
+    ]);
     rules
+}
+
+/// RBAC rules of the webhook in the namespace of the operator: the Lease of the controller.
+pub fn webhook_namespace_rules() -> Vec<PolicyRule> {
+    let lease = rule("coordination.k8s.io", &["leases"], &["get"]);
+    vec![only(LEASE, lease)]
 }
 
 /// Rules of both where policies inspect images with the pull secrets of pods (`spec.pullSecrets.mode: Pods`): the

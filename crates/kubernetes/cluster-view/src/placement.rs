@@ -15,6 +15,7 @@ mod pulls;
 mod read;
 mod read_cache;
 mod registries;
+mod release;
 mod snapshot;
 mod traffic;
 
@@ -41,6 +42,7 @@ pub use inspect::inspect_images;
 pub use nodes::PlacementNodes;
 pub use pulls::PullCredentials;
 pub use registries::{Failure, Registries};
+pub use release::{write_changes, write_release};
 pub use snapshot::PlacementSnapshot;
 pub use traffic::RegistryMetrics;
 

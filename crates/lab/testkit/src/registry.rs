@@ -29,6 +29,9 @@ const BASIC: &str = "dGVzdGVyOmh1bnRlcjI=";
 /// Media type of an index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
+/// Name of the configuration file in the folder of a registry.
+const CONFIGURATION: &str = "config.yml";
+
 /// Startup timeout of a registry.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -44,10 +47,28 @@ pub struct RegistryOptions {
 /// A registry, which stops with the test.
 #[derive(Debug)]
 pub struct Registry {
-    process: Process,
+    /// `None` while it is killed.
+    process: Option<Process>,
     folder: TempDir,
     port: u16,
     options: RegistryOptions,
+}
+
+/// Starts the process of a registry, and waits until it listens.
+async fn start(folder: &TempDir, port: u16) -> anyhow::Result<Process> {
+    let file = folder.path().join(CONFIGURATION);
+    let program = Path::new("docker-registry");
+    let arguments = [Path::new("serve"), &file];
+    let mut process = Process::start(program, arguments, folder.path())
+        .context("the tests need docker-registry (Debian package docker-registry)")?;
+    let listening = wait_until("a registry that listens", START_TIMEOUT, || async move {
+        Ok(TcpStream::connect(("127.0.0.1", port)).await.ok())
+    });
+    if let Err(error) = listening.await {
+        process.check()?;
+        return Err(error);
+    }
+    Ok(process)
 }
 
 impl Registry {
@@ -80,25 +101,24 @@ impl Registry {
             config["http"]["tls"] = json!({"certificate": path("tls.crt"), "key": path("tls.key")});
         }
         // JSON is YAML.
-        let file = path("config.yml");
-        std::fs::write(&file, config.to_string())?;
-        let program = Path::new("docker-registry");
-        let arguments = [Path::new("serve"), &file];
-        let mut process = Process::start(program, arguments, folder.path())
-            .context("the tests need docker-registry (Debian package docker-registry)")?;
-        let listening = wait_until("a registry that listens", START_TIMEOUT, || async move {
-            Ok(TcpStream::connect(("127.0.0.1", port)).await.ok())
-        });
-        if let Err(error) = listening.await {
-            process.check()?;
-            return Err(error);
-        }
+        std::fs::write(path(CONFIGURATION), config.to_string())?;
         Ok(Self {
-            process,
+            process: Some(start(&folder, port).await?),
             folder,
             port,
             options,
         })
+    }
+
+    /// Kills the process; its content and its port are kept for [`Self::restart`].
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts the registry again after it was killed. Its log begins anew.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.process = Some(start(&self.folder, self.port).await?);
+        Ok(())
     }
 
     /// Host and port, as in image references.
@@ -174,8 +194,9 @@ impl Registry {
 
     /// The same, with the status code of each response: 401 without valid credentials.
     pub fn answers(&self) -> Vec<(String, u16)> {
-        self.process
-            .output()
+        let output = self.process.as_ref().map(Process::output);
+        output
+            .unwrap_or_default()
             .lines()
             .filter_map(|line| {
                 // The access log: address, names, time, then the request in quotes.

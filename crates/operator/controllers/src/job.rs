@@ -1,5 +1,6 @@
 //! Starting the controllers of each job.
 
+use ::placement::LeaseTiming;
 use manifests::Job;
 use runtime::{Error, Manager};
 
@@ -21,7 +22,10 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
             let client = options.registries.client().clone();
             release::start(manager, client, options.payload_folders.clone()).await
         }
-        Job::Placement => placement::start(manager, &options.registries).await,
+        Job::Placement => {
+            let (registries, namespace) = (&options.registries, &options.namespace);
+            placement::start(manager, registries, namespace, LeaseTiming::default()).await
+        }
         Job::RuntimeClasses => runtime_classes::start(manager).await,
     }
 }

@@ -11,6 +11,7 @@
 //! waits for a registry no longer than its policy allows, whatever the registry does.
 
 mod gated;
+mod lease;
 mod report;
 mod write;
 
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::placement::{
-    GatedDecision, ImageUse, Inspection, NOT_INSPECTED, NextInspection, Notice, Policy,
-    decide_gated, images, is_gated, parse_reason,
+    GatedDecision, ImageUse, Inspection, LeaseTiming, NOT_INSPECTED, NextInspection, Notice,
+    Policy, decide_gated, images, is_gated, names, parse_reason,
 };
 use cluster_view::placement::{PlacementView, PullCredentials, Registries, Settings, ViewChange};
 use futures::future::join_all;
@@ -34,17 +35,14 @@ use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Re
 use serde_json::{Value, json};
 
 use gated::GatedPods;
+use lease::ControllerLease;
 pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
-pub const COMPONENT: &str = "medley-placement";
+pub const COMPONENT: &str = ::placement::names::COMPONENT;
 
 /// There may be many pods, but a reconcile does not wait for registries: inspections run in tasks of their own.
 const WORKERS: usize = 4;
-/// Field selector of pods that may be gated: those without a node.
-// Both are field selectors of pods that kube-apiserver supports (`pkg/registry/core/pod/strategy.go`). A gated pod
-// always matches, and a pod that gets a node leaves the cache as a deletion.
-const UNSCHEDULED: &str = "spec.nodeName=,status.phase=Pending";
 /// Batch window of changes before all gated pods are reconciled again.
 const BATCH_WINDOW: Duration = Duration::from_millis(200);
 
@@ -56,6 +54,8 @@ enum Work {
     AllPods,
     /// The statuses of the PlacementPolicies.
     Status,
+    /// The Lease that permits the webhook to gate pods.
+    Lease,
 }
 
 impl fmt::Display for Work {
@@ -64,12 +64,18 @@ impl fmt::Display for Work {
             Self::Pod(key) => write!(f, "{key}"),
             Self::AllPods => f.write_str("all gated pods"),
             Self::Status => f.write_str("the statuses of the PlacementPolicies"),
+            Self::Lease => f.write_str("the Lease of the placement controller"),
         }
     }
 }
 
-/// Starts the controller; returns once its caches have synced.
-pub async fn start(manager: &Manager, registries: &Registries) -> Result<(), Error> {
+/// Starts the controller of an operator in this namespace; returns once its caches have synced.
+pub async fn start(
+    manager: &Manager,
+    registries: &Registries,
+    namespace: &str,
+    lease: LeaseTiming,
+) -> Result<(), Error> {
     let client = manager.client();
     let watch = PlacementView::start(manager);
     watch.synced().await;
@@ -78,11 +84,12 @@ pub async fn start(manager: &Manager, registries: &Registries) -> Result<(), Err
     registration.synced().await;
     let pods = manager.watch(Cache::follow_matching(
         Api::all(client.clone()),
-        UNSCHEDULED,
+        names::UNSCHEDULED,
     ));
     pods.synced().await;
     let controller = PlacementController {
         pulls: PullCredentials::new(client.clone(), registries.clone()),
+        lease: ControllerLease::new(client.clone(), namespace, lease),
         client,
         foreign: manager.optional_kinds().clone(),
         watch,
@@ -131,6 +138,8 @@ fn watch_dependencies(controller: &PlacementController) {
         }
     });
     controller.queue.add(Work::Status);
+    // From here on the webhook may gate pods, of which the caches inform this controller.
+    controller.queue.add(Work::Lease);
 }
 
 /// Whether a pod has our scheduling gate.
@@ -140,7 +149,7 @@ fn has_our_gate(pod: &Pod) -> bool {
         .as_ref()
         .and_then(|it| it.scheduling_gates.as_ref());
     let mut gates = gates.into_iter().flatten();
-    gates.any(|gate| gate.name == ::placement::names::GATE)
+    gates.any(|gate| gate.name == names::GATE)
 }
 
 /// Whether a pod was created at or after a time; timestamps of the API have a resolution of one second.
@@ -161,6 +170,7 @@ fn warn_if_unschedulable(events: &Events, pod: &Pod) {
 
 struct PlacementController {
     client: Client,
+    lease: ControllerLease,
     foreign: OptionalKinds,
     watch: PlacementView,
     pulls: PullCredentials,
@@ -188,6 +198,7 @@ impl Reconcile<Work> for PlacementController {
                 Ok(Next::Wait)
             }
             Work::Status => self.status().await,
+            Work::Lease => Ok(self.lease.renew().await),
         }
     }
 }
@@ -226,7 +237,7 @@ impl PlacementController {
         match settled {
             GatedDecision::Ask(_) => Ok(Next::After(next.unwrap_or(BATCH_WINDOW))),
             GatedDecision::Release { pod: after, notice } => {
-                self.release(&pod, &object, &after, &notice).await?;
+                self.release(&pod, &object, &after, notice).await?;
                 Ok(Next::Wait)
             }
             GatedDecision::Hold { pod: after, notice } => {

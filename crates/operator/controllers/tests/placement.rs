@@ -8,8 +8,14 @@ mod ours;
 #[path = "placement/stage.rs"]
 mod stage;
 
+#[path = "placement/abandoned.rs"]
+mod abandoned;
+#[path = "placement/chaos.rs"]
+mod chaos;
 #[path = "placement/down.rs"]
 mod down;
+#[path = "placement/exempt.rs"]
+mod exempt;
 #[path = "placement/hostile.rs"]
 mod hostile;
 #[path = "placement/owners.rs"]

@@ -5,6 +5,7 @@
 //! | `certificate` | no serving certificate is loaded |
 //! | `client-ca` | client certificates are required and their CA is not known |
 //! | `caches` | caches that decisions depend on have not synced |
+//! | `placement` | it is not known whether a placement controller is running |
 //! | `registration` | the webhook is not registered, or its registration has another address or CA |
 //! | `shutdown` | the process drains |
 //!
@@ -132,6 +133,7 @@ impl Health {
         };
         let client_ca = reviewer.map_or_else(later, |it| it.callers.readiness());
         let caches = reviewer.map_or_else(later, Reviewer::unsynced);
+        let placement = reviewer.map_or_else(later, Reviewer::placement_readiness);
         let registration = match &*shared.registration.lock() {
             Registration::Unmanaged => Ok("not managed by this process"),
             Registration::Current => Ok(""),
@@ -147,6 +149,7 @@ impl Health {
             Check::new("certificate", certificate),
             Check::new("client-ca", client_ca),
             Check::new("caches", caches),
+            Check::new("placement", placement),
             Check::new("registration", registration),
             Check::new("shutdown", shutdown),
         ]

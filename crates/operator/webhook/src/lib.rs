@@ -31,7 +31,6 @@ mod watches;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use cluster_view::placement::Registries;
 use kube::Client;
 use runtime::access::EndpointAuthorizer;
 use runtime::metrics::Described;
@@ -46,6 +45,7 @@ pub use callers::{Caller, ClientCa, ClientVerification};
 pub use error::Error;
 pub use health::Health;
 pub use images::Layer;
+pub use placement::PlacementSettings;
 pub use register::{WebhookAddress, register};
 pub use review::answer;
 pub use trust::{Certificates, Trust};
@@ -105,10 +105,15 @@ impl WebhookServer {
         }
     }
 
-    /// Sets the registry access for inspecting pod images. Without it, all registries are accessed with the pull
-    /// secrets of pods. Call before the first review: later calls have no effect.
-    pub fn use_registries(&self, registries: Registries) {
-        self.reviewer.placements.use_registries(registries);
+    /// Sets how pods are placed. Without it, all registries are accessed with the pull secrets of pods. Call before the
+    /// first review: later calls have no effect.
+    pub fn use_placement(&self, settings: PlacementSettings) {
+        self.reviewer.placements.use_settings(settings);
+    }
+
+    /// Whether a placement controller is known to run, so that pods may be gated.
+    pub fn gates_pods(&self) -> bool {
+        self.reviewer.placements.controller() == Some(::placement::Controller::Running)
     }
 
     /// Restricts metrics to callers that the cluster authorizes.
@@ -241,9 +246,9 @@ pub async fn register_webhooks(
         running.follow_nodes().await;
     }
     register_fixed(client, &trust.current(), webhook_address, webhooks).await?;
-    if let Some(registries) = &webhooks.placement {
+    if let Some(settings) = &webhooks.placement {
         let placements = &running.reviewer.placements;
-        placements.use_registries(registries.clone());
+        placements.use_settings(settings.clone());
         placements.register(client, &trust, webhook_address).await?;
     }
     running.health.register(Registration::Current);
@@ -343,8 +348,8 @@ pub struct Webhooks {
     pub layers: Vec<Layer>,
     /// CPU models.
     pub cpu_models: bool,
-    /// Placement of pods, with access to these registries.
-    pub placement: Option<Registries>,
+    /// Placement of pods.
+    pub placement: Option<PlacementSettings>,
 }
 
 impl Webhooks {

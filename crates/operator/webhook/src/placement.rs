@@ -6,9 +6,10 @@
 //!       `--images unknown-----> inspected in the background; the pod is gated, or the request waits
 //! ```
 //!
-//! The webhook writes nothing itself: the decision is in the response. The placement controller (the crate
-//! `controllers`) releases gated pods.
+//! A review writes nothing: the decision is in the response. The placement controller (the crate `controllers`) releases
+//! gated pods. While none is running no pod is gated, and the webhook releases those that are ([`controller`]).
 
+mod controller;
 mod report;
 
 use std::collections::BTreeMap;
@@ -16,14 +17,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ::placement::{
-    Admission, Allowed, ImageUse, Inspection, InspectionAccess, NeedsInspection, Policy, admit,
-    admit_uninspected, changes, names,
+    Admission, Allowed, Controller, ExemptNamespaces, ImageUse, Inspection, InspectionAccess,
+    LeaseTiming, NeedsInspection, Policy, Skip, admit, admit_uninspected, changes, names,
 };
 use api::placement::FailurePolicy;
 use cluster_view::placement::{PlacementView, PullCredentials, Registries};
 use futures::future::join_all;
 use kube::Client;
 use oci::Keyring;
+use runtime::Events;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -31,10 +33,11 @@ use tracing::{info, warn};
 
 use crate::callers::Caller;
 use crate::error::Error;
-use crate::register::{WebhookAddress, WebhookRegistration, register_placement};
+use crate::register::{DEFAULT_NAMESPACE, WebhookAddress, WebhookRegistration, register_placement};
 use crate::review::{AdmissionRequest, Refusal, allowed, denied};
 use crate::trust::Trust;
 use crate::watches::Watches;
+use controller::ControllerLease;
 use report::Report;
 pub(crate) use report::described;
 
@@ -45,16 +48,49 @@ pub(crate) const PATH: &str = "/placement";
 // controller at its own pace.
 const MAX_INSPECTIONS: usize = 4096;
 
+/// Settings of the placement webhook.
+#[derive(Debug, Clone)]
+pub struct PlacementSettings {
+    /// Registry access for inspecting the images of pods.
+    pub registries: Registries,
+    /// Namespace of the operator, whose placement controller renews a Lease there.
+    pub namespace: String,
+    /// The durations of that Lease.
+    pub lease: LeaseTiming,
+}
+
+impl PlacementSettings {
+    /// The settings for an operator in this namespace.
+    pub fn new(registries: Registries, namespace: impl Into<String>) -> Self {
+        Self {
+            registries,
+            namespace: namespace.into(),
+            lease: LeaseTiming::default(),
+        }
+    }
+}
+
+impl Default for PlacementSettings {
+    fn default() -> Self {
+        Self::new(Registries::default(), DEFAULT_NAMESPACE)
+    }
+}
+
 /// View of the cluster and of images, shared by clones; watches start with the first review.
 #[derive(Clone)]
 pub(crate) struct Placements {
     watches: Watches,
-    registries: Arc<OnceLock<Registries>>,
-    view: Arc<OnceLock<PodAdmission>>,
+    settings: Arc<OnceLock<PlacementSettings>>,
+    view: Arc<OnceLock<Arc<PodAdmission>>>,
 }
 
 struct PodAdmission {
+    client: Client,
     watch: PlacementView,
+    /// Namespace of the operator, whose pods are never placed.
+    home: String,
+    lease: ControllerLease,
+    events: Events,
     pulls: PullCredentials,
     registries: Registries,
     inspections: Arc<Semaphore>,
@@ -69,14 +105,25 @@ impl Placements {
     pub(crate) fn new(watches: Watches) -> Self {
         Self {
             watches,
-            registries: Arc::default(),
+            settings: Arc::default(),
             view: Arc::default(),
         }
     }
 
-    pub(crate) fn use_registries(&self, registries: Registries) {
+    pub(crate) fn use_settings(&self, settings: PlacementSettings) {
         // Only the first call has an effect.
-        let _ = self.registries.set(registries);
+        let _ = self.settings.set(settings);
+    }
+
+    /// Whether a placement controller is running; `None` before any review.
+    pub(crate) fn controller(&self) -> Option<Controller> {
+        self.view.get().map(|view| view.lease.controller())
+    }
+
+    /// Whether it is known whether a controller is running. Replicas become ready then: pods that arrive earlier are
+    /// not gated.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.view.get().is_none_or(|view| view.lease.is_known())
     }
 
     /// The metrics in OpenMetrics text.
@@ -91,16 +138,28 @@ impl Placements {
     async fn view(&self) -> Result<&PodAdmission, Refusal> {
         let start = || {
             let manager = self.watches.manager();
-            let registries = self.registries.get().cloned().unwrap_or_default();
-            PodAdmission {
+            let client = self.watches.client.clone();
+            let settings = self.settings.get().cloned().unwrap_or_default();
+            let PlacementSettings {
+                registries,
+                namespace,
+                lease,
+            } = settings;
+            let view = Arc::new(PodAdmission {
+                client: client.clone(),
                 watch: PlacementView::start(manager),
-                pulls: PullCredentials::new(self.watches.client.clone(), registries.clone()),
+                lease: ControllerLease::new(client.clone(), &namespace, lease),
+                home: namespace,
+                events: controller::events(manager),
+                pulls: PullCredentials::new(client, registries.clone()),
                 registries,
                 inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
                 anonymous_inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
                 anonymous: Arc::new(Keyring::anonymous()),
                 report: Report::new(manager.metrics()),
-            }
+            });
+            manager.spawn(controller::follow(Arc::clone(&view)));
+            view
         };
         let view = self.view.get_or_init(start);
         self.watches.wait(view.watch.synced()).await?;
@@ -125,8 +184,9 @@ impl Placements {
         let mut trust = trust.clone();
         // After `on_change` was registered: a policy that changes in between sets the
         // notification, and the loop below registers again.
-        let mut registered = (failure_policy(&view.watch), trust.current());
-        register_placement(client, &registered.1, webhook_address, registered.0).await?;
+        let mut registered = (Registered::now(&view.watch), trust.current());
+        let (wanted, authority) = &registered;
+        register_placement(client, authority, webhook_address, wanted).await?;
         let (client, webhook_address) = (client.clone(), webhook_address.clone());
         let watch = view.watch.clone();
         self.watches.manager().spawn(async move {
@@ -135,15 +195,15 @@ impl Placements {
                     () = changed.notified() => {}
                     () = trust.changed() => {}
                 }
-                let wanted = (failure_policy(&watch), trust.current());
+                let wanted = (Registered::now(&watch), trust.current());
                 if wanted == registered {
                     continue;
                 }
-                let (policy, authority) = &wanted;
-                match register_placement(&client, authority, &webhook_address, policy).await {
+                let (settings, authority) = &wanted;
+                match register_placement(&client, authority, &webhook_address, settings).await {
                     Ok(()) => {
                         info!(
-                            failure_policy = policy,
+                            failure_policy = settings.failure_policy,
                             "registered the placement webhook again"
                         );
                         registered = wanted;
@@ -162,19 +222,35 @@ impl Placements {
     }
 }
 
-fn failure_policy(watch: &PlacementView) -> &'static str {
-    match watch.settings().policies.failure_policy() {
-        FailurePolicy::Ignore => "Ignore",
-        FailurePolicy::Fail => "Fail",
+/// What the registration takes from the PlacementPolicies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Registered {
+    failure_policy: &'static str,
+    exempt: ExemptNamespaces,
+}
+
+impl Registered {
+    fn now(watch: &PlacementView) -> Self {
+        let settings = watch.settings();
+        Self {
+            failure_policy: match settings.policies.failure_policy() {
+                FailurePolicy::Ignore => "Ignore",
+                FailurePolicy::Fail => "Fail",
+            },
+            exempt: settings.policies.exempt().clone(),
+        }
     }
 }
 
-/// The webhook to register: CREATE of pods without a node. Our own namespace is excluded: if the operator's pods were
-/// gated, no controller could release them.
+/// The webhook to register: CREATE of pods without a node. The API server does not send pods of exempt namespaces, which
+/// may be needed to bring the webhook itself up: a gated CNI or DNS pod would be a deadlock that only an administrator
+/// can resolve. Our own namespace is one of them: if the operator's pods were gated, no controller could release them.
 ///
 /// Reinvoked if another webhook changes the pod afterwards: injected containers have images, too.
-pub(crate) fn webhook(failure_policy: &'static str, home: &str) -> WebhookRegistration {
+pub(crate) fn webhook(registered: &Registered, home: &str) -> WebhookRegistration {
     let off = json!({ "key": names::SWITCH, "operator": "NotIn", "values": [names::OFF] });
+    let mut exempt = registered.exempt.names().clone();
+    exempt.insert(home.to_owned());
     WebhookRegistration {
         name: "pods.placement.medley.dev".to_owned(),
         path: PATH,
@@ -193,17 +269,22 @@ pub(crate) fn webhook(failure_policy: &'static str, home: &str) -> WebhookRegist
             {
                 "key": "kubernetes.io/metadata.name",
                 "operator": "NotIn",
-                // Pods of these namespaces may be needed to bring the webhook itself up: a gated CNI or DNS pod would
-                // be a deadlock that only an administrator can resolve.
-                "values": ["kube-system", "kube-public", "kube-node-lease", home],
+                "values": exempt,
             },
         ] }),
-        conditions: vec![json!({
-            "name": "has-no-node",
-            "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''",
-        })],
+        conditions: vec![
+            json!({
+                "name": "has-no-node",
+                "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''",
+            }),
+            // A selector of labels has no prefixes.
+            json!({
+                "name": "namespace-is-not-exempt",
+                "expression": registered.exempt.condition(),
+            }),
+        ],
         reinvoke: true,
-        ..WebhookRegistration::changes(failure_policy, 10)
+        ..WebhookRegistration::changes(registered.failure_policy, 10)
     }
 }
 
@@ -266,6 +347,10 @@ impl PodAdmission {
         caller: Caller,
     ) -> Result<Admission, Refusal> {
         let later = |error: runtime::Error| Refusal::later(error.to_string());
+        // The registration excludes it, but may be edited.
+        if namespace == self.home {
+            return Ok(Skip::SystemNamespace.into());
+        }
         let settings = self.watch.settings();
         let labels = self.watch.labels(namespace).await.map_err(later)?;
         let policy = match settings.policies.select(namespace, &labels, pod) {
@@ -273,8 +358,9 @@ impl PodAdmission {
             Err(skip) => return Ok(skip.into()),
         };
         let decided = |known: &BTreeMap<String, Inspection>| {
+            let controller = self.lease.controller();
             let cluster = self.watch.cluster();
-            admit(pod, policy, known, &settings.classes, &*cluster)
+            admit(pod, policy, controller, known, &settings.classes, &*cluster)
         };
         // Most pods are decided before any secret is read.
         let mut known = BTreeMap::new();
@@ -309,7 +395,12 @@ impl PodAdmission {
                 Err(NeedsInspection(unknown)) => unknown,
             };
         }
-        Ok(admit_uninspected(pod, policy, &unknown))
+        Ok(admit_uninspected(
+            pod,
+            policy,
+            self.lease.controller(),
+            &unknown,
+        ))
     }
 
     /// What is known of images without a request. A registry that has been failing for longer than the gate timeout is

@@ -18,7 +18,7 @@ use crate::{PATH, cpu, placement};
 pub(crate) const FIELD_MANAGER: &str = "medley-webhook";
 
 /// Default namespace of Medley.
-const DEFAULT_NAMESPACE: &str = "medley-system";
+pub(crate) const DEFAULT_NAMESPACE: &str = "medley-system";
 
 /// Address of the webhook for the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,14 +187,14 @@ pub(crate) async fn register_cpu_models(
     apply(client, api::cpu::WEBHOOK, webhooks.collect()).await
 }
 
-/// Registers the placement webhook with a failure policy.
+/// Registers the placement webhook with what the PlacementPolicies say about it.
 pub(crate) async fn register_placement(
     client: &Client,
     authority: &str,
     webhook_address: &WebhookAddress,
-    failure_policy: &'static str,
+    registered: &placement::Registered,
 ) -> Result<(), Error> {
-    let registration = placement::webhook(failure_policy, webhook_address.home());
+    let registration = placement::webhook(registered, webhook_address.home());
     let registration = registration.webhook(authority, webhook_address);
     apply(client, api::placement::WEBHOOK, vec![registration]).await
 }

@@ -116,6 +116,14 @@ impl Reviewer {
         }
     }
 
+    /// Readiness of pod placement.
+    pub(crate) fn placement_readiness(&self) -> Result<&'static str, String> {
+        if self.placements.is_settled() {
+            return Ok("");
+        }
+        Err("not known yet whether a placement controller is running".to_owned())
+    }
+
     /// Readiness of the caches; the error lists what is missing.
     pub(crate) fn unsynced(&self) -> Result<&'static str, String> {
         let kinds = self.watches.unsynced();

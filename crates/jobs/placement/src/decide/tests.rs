@@ -323,6 +323,8 @@ fn emulation_is_the_last_resort() {
 #[rstest]
 #[case::has_a_node(json!({ "spec": { "nodeName": "a" } }), LeaveReason::HasNode)]
 #[case::mirror(json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }), LeaveReason::Mirror)]
+#[case::host_process(json!({ "spec": { "securityContext": { "windowsOptions": { "hostProcess": true } } } }), LeaveReason::HostProcess)]
+#[case::host_process_container(json!({ "spec": { "containers": [{ "name": "a", "image": "a", "securityContext": { "windowsOptions": { "hostProcess": true } } }] } }), LeaveReason::HostProcess)]
 #[case::switched_off(json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }), LeaveReason::SwitchedOff)]
 fn some_pods_are_left_unchanged(#[case] more: Value, #[case] why: LeaveReason) {
     let mut web = pod(&["a"], &json!({}));

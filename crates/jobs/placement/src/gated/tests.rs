@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{GatedDecision, changes, decide_gated, is_gated};
+use super::{GatedDecision, changes, decide_gated, is_gated, release_abandoned};
 use crate::admit::tests::policy;
 use crate::test_values::{cluster, known, pod};
 use crate::{Inspection, Uninspectable};
@@ -147,4 +147,48 @@ fn only_our_gate_is_removed() {
         after["spec"]["schedulingGates"],
         json!([{ "name": "example.com/quota" }])
     );
+}
+
+/// Whatever is known of its images and whatever its policy says: a pod that no controller will release is released.
+#[rstest]
+fn abandoned_pod_is_always_released(
+    #[values(None, Some("Warn"), Some("Hold"), Some("Reject"))] on_no_match: Option<&str>,
+    #[values(
+        None,
+        Some(&["linux/amd64"][..]),
+        Some(&["linux/s390x"][..]),
+        Some(&["linux/amd64", "linux/s390x"][..])
+    )]
+    platforms: Option<&[&str]>,
+) {
+    let web = waiting(&json!({ "schedulingGates": [
+        { "name": "example.com/quota" }, { "name": "medley.dev/placement" },
+    ] }));
+    let policy = on_no_match.map(|it| policy(&json!({ "onNoMatch": it })));
+    let images = platforms.map(|platforms| known(&[("a", platforms)]));
+    let images = images.unwrap_or_default();
+    let nodes = cluster(&["linux/amd64"]);
+    let (after, notice) =
+        release_abandoned(&web, policy.as_ref(), &images, &BTreeMap::new(), &nodes);
+    assert!(!is_gated(&after), "{after}");
+    // Gates of other controllers stay.
+    let gates = &after["spec"]["schedulingGates"];
+    assert_eq!(gates, &json!([{ "name": "example.com/quota" }]));
+    let is_explained =
+        api::reasons::has_event(crate::reasons::EVENTS, notice.reason, notice.warning);
+    assert!(is_explained, "{notice:?}");
+    assert!(
+        notice
+            .message
+            .ends_with("no placement controller is running"),
+        "{notice:?}"
+    );
+    let why = after["metadata"]["annotations"]["medley.dev/placement-reason"].as_str();
+    assert_eq!(
+        why.unwrap(),
+        format!("{}: {}", notice.reason, notice.message)
+    );
+    // Where the platforms are known, the pod gets no other node than a controller would have allowed.
+    let is_placed = policy.is_some() && platforms.is_some();
+    assert_eq!(after["spec"]["affinity"].is_object(), is_placed, "{after}");
 }

@@ -139,3 +139,31 @@ fn invalid_selectors_are_reported_and_select_nothing() {
         "a class can be given only as a pod is made"
     );
 }
+
+#[test]
+fn default_policy_exempts_namespaces_of_the_cluster() {
+    let all = policies(&[(
+        "default",
+        json!({ "exemptNamespaces": ["calico-system", "cattle-*", "no such'"] }),
+    )]);
+    let web = pod(&json!({}));
+    for (namespace, expected) in [
+        ("calico-system", Some(Skip::SystemNamespace)),
+        ("cattle-fleet", Some(Skip::SystemNamespace)),
+        ("openshift-ovn-kubernetes", Some(Skip::SystemNamespace)),
+        ("hypershift", Some(Skip::SystemNamespace)),
+        ("shop", None),
+    ] {
+        let found = all.select(namespace, &BTreeMap::new(), &web);
+        assert_eq!(found.err(), expected, "{namespace}");
+    }
+    let complaints = all.complaints("default").join("");
+    assert!(complaints.contains("no such'"), "{complaints}");
+}
+
+/// The webhook has one namespace selector, so the CRD accepts the field in the default policy only.
+#[test]
+fn other_policies_exempt_nothing() {
+    let all = policies(&[("team", json!({ "exemptNamespaces": ["shop"] }))]);
+    assert!(!all.exempt().contains("shop"));
+}

@@ -17,6 +17,8 @@ const KEY: &str = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-
 const KIND: &str = "^[A-Z][A-Za-z0-9]*$";
 /// The name of a namespace.
 const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// The name of a namespace, or the beginning of names and a star.
+const LABELS: &str = r"^[a-z0-9]([-a-z0-9]*([a-z0-9]|\*)|\*)?$";
 /// The name of a RuntimeClass or a Secret.
 const CLASS: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
@@ -33,9 +35,11 @@ pub fn definition() -> CustomResourceDefinition {
             ("Held", ".status.pods.held"),
         ],
         name: (
-            format!("self.metadata.name == '{NAME}' || !has(self.spec.failurePolicy)"),
             format!(
-                "failurePolicy is about all pods, also those of other policies: only the policy '{NAME}' can say it"
+                "self.metadata.name == '{NAME}' || (!has(self.spec.failurePolicy) && !has(self.spec.exemptNamespaces))"
+            ),
+            format!(
+                "failurePolicy and exemptNamespaces are about all pods, also those of other policies: only the policy '{NAME}' can say it"
             ),
         ),
         spec: spec(),
@@ -64,7 +68,7 @@ fn spec() -> Schema {
     let spec = object(json!({
         "priority": int32().range(0, 1_000_000).default(0)
             .about("If several policies select a pod, the one with the highest priority applies. The policy named default always comes last, regardless of this field."),
-        "namespaceSelector": selector("Selects pods by the labels of their namespace; all namespaces if absent. Namespaces whose names begin with kube- and the namespace of Medley are never selected."),
+        "namespaceSelector": selector("Selects pods by the labels of their namespace; all namespaces if absent. System namespaces (kube-*, openshift-*, hypershift-*), those of exemptNamespaces and the namespace of Medley are never selected."),
         "podSelector": selector("Selects pods by their labels; all pods if absent."),
         "ignoredOwners": set(name(63).pattern(KIND)).max_items(64)
             .about("Pods controlled by these kinds are not changed, such as DaemonSet."),
@@ -87,6 +91,8 @@ fn spec() -> Schema {
         "pullSecrets": pull_secrets(),
         "failurePolicy": one_of(["Ignore", "Fail"])
             .about("What the API server does with pods while the placement webhook is unavailable: admit them without placement (Ignore) or deny them (Fail). Only the policy named default may set it. Defaults to Ignore."),
+        "exemptNamespaces": set(name(63).pattern(LABELS)).max_items(64)
+            .about("Namespaces whose pods are never placed, besides system namespaces: names, or the beginning of names and a star, such as cattle-*. The API server does not send their pods to the webhook. Only the policy named default may set it."),
     }));
     spec.about("The desired configuration.")
 }

@@ -71,6 +71,10 @@ pub struct PlacementPolicySpec {
     /// may set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
+    /// Namespaces whose pods are never placed, besides system namespaces: names, or the beginning of
+    /// names and a star. Only `default` may set it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exempt_namespaces: Vec<String>,
 }
 
 /// Whether pods are changed.

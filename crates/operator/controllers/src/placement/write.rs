@@ -1,16 +1,16 @@
 //! Patches of gated pods. The API server lets node affinity change only while a pod is gated, so one patch sets the
 //! affinity and removes the gate.
 
+use ::placement::Notice;
 use ::placement::reasons::CONDITIONS;
-use ::placement::{Notice, changes, release_without_affinity};
 use api::reasons::has_condition;
+use cluster_view::placement::{write_changes, write_release};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use runtime::{Error, Key, Writer};
 use serde_json::{Value, json};
-use tracing::warn;
 
 use super::gated::HoldReason;
 use super::{COMPONENT, PlacementController};
@@ -25,29 +25,18 @@ impl PlacementController {
         pod: &Pod,
         before: &Value,
         after: &Value,
-        notice: &Notice,
+        notice: Notice,
     ) -> Result<(), Error> {
         let key = Key::of(&pod.metadata);
         let held = self.gated.is_held(&key);
-        match self.write(pod, before, after).await {
-            // The pod had affinity of its own that we may not extend (existing terms must stay
-            // a prefix, `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go`).
-            // Without release it would be gated for ever.
-            Err(error) if error.code() == Some(422) => {
-                warn!(pod = %key, %error, "cannot set node affinity; releasing the pod without it");
-                let (after, notice) = release_without_affinity(before, &error.to_string());
-                self.write(pod, before, &after).await?;
-                self.finish_release(&key, pod, &notice);
-                return Ok(());
-            }
-            written => written?,
-        }
+        let writer = self.writer(pod);
+        let notice = write_release(&writer, &pod.metadata, before, after, notice).await?;
         // Only pods that were held get the condition: writing it for every pod
         // would double the writes of each release.
         if held {
-            self.condition(pod, true, notice).await?;
+            self.condition(pod, true, &notice).await?;
         }
-        self.finish_release(&key, pod, notice);
+        self.finish_release(&key, pod, &notice);
         Ok(())
     }
 
@@ -59,7 +48,7 @@ impl PlacementController {
         (before, after): (&Value, &Value),
         notice: &Notice,
     ) -> Result<(), Error> {
-        self.write(pod, before, after).await?;
+        write_changes(&self.writer(pod), &pod.metadata, before, after).await?;
         let held = HoldReason {
             reason: notice.reason,
             message: notice.message.clone(),
@@ -67,14 +56,6 @@ impl PlacementController {
         if self.gated.hold(key, held) {
             self.condition(pod, false, notice).await?;
             self.events.warning(pod, notice.reason, &notice.message);
-        }
-        Ok(())
-    }
-
-    async fn write(&self, pod: &Pod, before: &Value, after: &Value) -> Result<(), Error> {
-        let patch = changes(before, after);
-        if !patch.is_empty() {
-            self.writer(pod).json_patch(&pod.metadata, patch).await?;
         }
         Ok(())
     }

@@ -63,6 +63,18 @@ impl Ours {
         }
     }
 
+    /// Whether it runs.
+    #[allow(dead_code, reason = "not all suites use it")]
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.lock().is_some()
+    }
+
+    /// Ends the operator like a crash: its tasks are dropped where they are.
+    #[allow(dead_code, reason = "not all suites use it")]
+    pub(crate) fn crash(&self) {
+        drop(self.running.lock().take());
+    }
+
     /// Its metrics in OpenMetrics text.
     pub(crate) fn metrics(&self) -> String {
         let running = self.running.lock();

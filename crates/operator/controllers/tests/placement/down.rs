@@ -11,8 +11,9 @@ use crate::stage::{Stage, WAIT_TIMEOUT, gates, pod, why};
 #[tokio::test(flavor = "multi_thread")]
 async fn gated_pods_are_released_after_restart() -> anyhow::Result<()> {
     let images = Images::start().await?;
-    let stage = Stage::idle(&[&images.registry.host()]).await?;
-    stage.start_webhook().await?;
+    let stage = Stage::new(&[&images.registry.host()]).await?;
+    // Stopped a moment ago, so that its Lease is still fresh.
+    stage.rest().await;
     let waiting = stage.pod("arm", &images.name("arm"), json!({})).await?;
     assert_eq!(gates(&waiting), ["medley.dev/placement"]);
     assert!(why(&waiting).starts_with("Waiting: "), "{}", why(&waiting));

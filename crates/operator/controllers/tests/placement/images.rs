@@ -6,6 +6,8 @@ use testkit::{Layout, Registry, RegistryOptions};
 
 pub(crate) struct Images {
     pub(crate) registry: Registry,
+    /// The descriptor of the image `arm`.
+    arm: Value,
     _folder: TempDir,
 }
 
@@ -69,7 +71,7 @@ impl Images {
             ("mainframe", layout.index(std::slice::from_ref(&z))?),
             ("windows", layout.index(&builds)?),
             ("old-windows", layout.index(&builds[..1])?),
-            ("single", arm),
+            ("single", arm.clone()),
             ("nested", inner),
             ("attested", layout.index(&[amd, attestation])?),
             ("bare", layout.index(&[bare, z])?),
@@ -81,6 +83,7 @@ impl Images {
         registry.put_index("nested:1", outer.to_string().as_bytes())?;
         Ok(Self {
             registry,
+            arm,
             _folder: folder,
         })
     }
@@ -88,6 +91,15 @@ impl Images {
     /// The reference of an image in pods.
     pub(crate) fn name(&self, image: &str) -> String {
         format!("{}/{image}:1", self.registry.host())
+    }
+
+    /// Pushes an image for arm64 that no component has inspected yet; returns its reference.
+    pub(crate) fn push_unknown(&self, tag: &str) -> anyhow::Result<String> {
+        let index = json!({ "schemaVersion": 2, "manifests": [self.arm] });
+        let image = format!("arm:{tag}");
+        self.registry
+            .put_index(&image, index.to_string().as_bytes())?;
+        Ok(format!("{}/{image}", self.registry.host()))
     }
 
     /// Number of GET requests for manifests and blobs of an image since it was pushed.

@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::placement::LeaseTiming;
 use api::placement::PlacementPolicy;
-use controllers::images::cdi::Imports;
 use controllers::{Job, Registries};
 use fleet::{Fleet, Options};
 use governance::Registry;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::{Forbidden, TestCluster, WEBHOOK_CALLER, wait_until};
-use webhook::{ClientCa, ClientVerification, WebhookServer, Webhooks};
+use webhook::{ClientCa, ClientVerification, PlacementSettings, WebhookServer, Webhooks};
 
 use crate::ours::{NAMESPACE, Ours};
 
@@ -32,6 +32,12 @@ use crate::ours::{NAMESPACE, Ours};
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 /// Service account of the webhook.
 const CHECK: &str = "medley-webhook";
+/// The durations of the controller's Lease: the webhook notices a running controller at once, and a test that stops it
+/// can still have pods gated.
+const LEASE: LeaseTiming = LeaseTiming {
+    duration: Duration::from_secs(30),
+    renew: Duration::from_millis(200),
+};
 /// Nodes of several platforms.
 pub(crate) const FLEET: &str = "
 pools:
@@ -51,6 +57,7 @@ pub(crate) struct Stage {
     forbidden: Forbidden,
     /// Registries without TLS.
     hosts: Vec<String>,
+    lease: LeaseTiming,
 }
 
 impl Stage {
@@ -64,6 +71,11 @@ impl Stage {
 
     /// Nodes only, without webhook and controller.
     pub(crate) async fn idle(hosts: &[&str]) -> anyhow::Result<Arc<Self>> {
+        Self::idle_with(hosts, LEASE).await
+    }
+
+    /// The same, with other durations of the controller's Lease.
+    pub(crate) async fn idle_with(hosts: &[&str], lease: LeaseTiming) -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let namespace = cluster.namespace("shop").await?;
@@ -86,6 +98,7 @@ impl Stage {
             check: Mutex::default(),
             forbidden: Forbidden::default(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            lease,
         };
         stage.account(&stage.namespace).await?;
         // The API server taints new nodes, and no controller here removes the taint.
@@ -130,21 +143,19 @@ impl Stage {
     }
 
     async fn run(&self, manager: &Manager) -> anyhow::Result<()> {
-        let jobs = BTreeSet::from([Job::Placement]);
-        let options = controllers::Options {
-            jobs,
-            namespace: NAMESPACE.to_owned(),
-            profiles: Vec::new(),
-            version: "v9".to_owned(),
-            imports: Imports::Pods {
-                image: "nobody imports".to_owned(),
-            },
-            registries: self.registries(),
-            addresses: AddressPolicy::default(),
-            payload_folders: Vec::new(),
-        };
-        controllers::start(manager, &options).await?;
+        let registries = self.registries();
+        controllers::placement::start(manager, &registries, NAMESPACE, self.lease).await?;
         Ok(())
+    }
+
+    /// Starts our controller with the permissions of this client.
+    pub(crate) async fn work_as(&self, client: Client) -> anyhow::Result<()> {
+        self.run(&self.ours.next_as(client).await).await
+    }
+
+    /// Ends our controller like a crash: in the middle of whatever it does.
+    pub(crate) fn crash(&self) {
+        self.ours.crash();
     }
 
     /// Starts controller and webhook with exactly the RBAC of an installation with these options. No request may be
@@ -181,16 +192,20 @@ impl Stage {
                     .concat(),
                     _ => placement::roles::operator_rules(),
                 };
+                let at_home = match account {
+                    CHECK => placement::roles::webhook_namespace_rules(),
+                    _ => governance::roles::operator_namespace_rules(),
+                };
                 let account = (NAMESPACE, account);
                 self.forbidden
-                    .client(&self.cluster, account, &rules, &[])
+                    .client(&self.cluster, account, &rules, &at_home)
                     .await?
             });
         }
         let [controller, check] = <[Client; 2]>::try_from(clients)
             .map_err(|_| anyhow::anyhow!("there are two accounts"))?;
         self.run(&self.ours.next_as(controller).await).await?;
-        self.check_as(check).await
+        self.check_as(check, true).await
     }
 
     /// Applies an object of an installation.
@@ -218,32 +233,71 @@ impl Stage {
         self.ours.metrics()
     }
 
-    /// Starts the webhook, and waits until the API server calls it.
+    /// Starts the webhook, and waits until the API server calls it and, beside a controller, gates pods.
     pub(crate) async fn start_webhook(&self) -> anyhow::Result<()> {
+        self.start_webhook_beside(self.ours.is_running()).await
+    }
+
+    /// Clients with the permissions of the operator and of the webhook, for tests that restart them often.
+    pub(crate) async fn clients(&self) -> anyhow::Result<(Client, Client)> {
+        self.work().await?;
+        self.rest().await;
+        let user = format!("system:serviceaccount:{NAMESPACE}:{}", controllers::ACCOUNT);
+        let groups = ["system:serviceaccounts", "system:authenticated"];
+        let operator = self.cluster.client_as(&user, &groups)?;
+        Ok((operator, self.webhook_client().await?))
+    }
+
+    /// Starts the webhook; beside a controller that works, waits until it gates pods.
+    pub(crate) async fn start_webhook_beside(&self, controller: bool) -> anyhow::Result<()> {
+        let client = self.webhook_client().await?;
+        self.check_as(client, controller).await
+    }
+
+    /// Replaces the cluster-wide rules of a role.
+    pub(crate) async fn grant_cluster_wide(
+        &self,
+        name: &str,
+        rules: &[PolicyRule],
+    ) -> anyhow::Result<()> {
+        let role = api::rbac::cluster_role(name, rules.to_vec());
+        apply::<ClusterRole>(&Api::all(self.client()), json!(role)).await
+    }
+
+    /// A client with the RBAC that is shipped for the webhook.
+    async fn webhook_client(&self) -> anyhow::Result<Client> {
         let mut rules = governance::roles::webhook_rules();
         rules.extend(placement::roles::webhook_rules());
         rules.extend(placement::roles::pull_secret_rules());
         let admin = self.client();
         let role = api::rbac::cluster_role(CHECK, rules.clone());
         apply::<ClusterRole>(&Api::all(admin.clone()), json!(role)).await?;
-        let binding = json!({
-            "metadata": { "name": CHECK },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CHECK },
-            "subjects": [{ "kind": "ServiceAccount", "name": CHECK, "namespace": NAMESPACE }],
-        });
-        apply::<ClusterRoleBinding>(&Api::all(admin), binding).await?;
+        let at_home = placement::roles::webhook_namespace_rules();
+        let role = json!({ "metadata": { "name": CHECK }, "rules": at_home });
+        apply::<Role>(&Api::namespaced(admin.clone(), NAMESPACE), role).await?;
+        let binding = |kind: &str| {
+            json!({
+                "metadata": { "name": CHECK },
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": CHECK },
+                "subjects": [{ "kind": "ServiceAccount", "name": CHECK, "namespace": NAMESPACE }],
+            })
+        };
+        apply::<ClusterRoleBinding>(&Api::all(admin.clone()), binding("ClusterRole")).await?;
+        apply::<RoleBinding>(&Api::namespaced(admin, NAMESPACE), binding("Role")).await?;
         let account = (NAMESPACE, CHECK);
-        let client = self
-            .forbidden
-            .client(&self.cluster, account, &rules, &[])
-            .await?;
-        self.check_as(client).await
+        self.forbidden
+            .client(&self.cluster, account, &rules, &at_home)
+            .await
     }
 
-    async fn check_as(&self, client: Client) -> anyhow::Result<()> {
+    /// Starts the webhook with the permissions of this client.
+    pub(crate) async fn serve_as(&self, client: Client) -> anyhow::Result<WebhookServer> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let checks = Webhooks {
-            placement: Some(self.registries()),
+            placement: Some(PlacementSettings {
+                lease: self.lease,
+                ..PlacementSettings::new(self.registries(), NAMESPACE)
+            }),
             ..Webhooks::default()
         };
         self.cluster.present_to_webhooks()?;
@@ -252,7 +306,17 @@ impl Stage {
             names: vec![WEBHOOK_CALLER.to_owned()],
             required: true,
         };
-        let running = webhook::start_verifying(client, any, &checks, callers).await?;
+        Ok(webhook::start_verifying(client, any, &checks, callers).await?)
+    }
+
+    async fn check_as(&self, client: Client, controller: bool) -> anyhow::Result<()> {
+        let running = self.serve_as(client).await?;
+        if controller {
+            wait_until("the controller is seen", WAIT_TIMEOUT, async || {
+                Ok(running.gates_pods().then_some(()))
+            })
+            .await?;
+        }
         *self.check.lock() = Some(running);
         // A real API server notices new registrations a moment later. An invalid name needs no registry, and the probe
         // no pull secret: the permissions of an installation may not include them.

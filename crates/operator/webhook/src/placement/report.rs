@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use ::placement::Controller;
 use cluster_view::placement::{Registries, RegistryMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
-use runtime::metrics::{Counter, Described, Family, Histograms, Metrics};
+use runtime::Key;
+use runtime::metrics::{Counter, Described, Family, Gauges, Histograms, Metrics};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
@@ -16,8 +18,18 @@ struct Cache {
     cache: &'static str,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NoLabels {}
+
 /// Metrics of pod admission.
 pub(super) struct Report {
+    controller: Gauges<NoLabels>,
+    abandoned: Family<Reason, Counter>,
     answers: Histograms<Outcome>,
     images: Family<Cache, Counter>,
     traffic: RegistryMetrics,
@@ -26,6 +38,14 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(metrics: &Metrics) -> Self {
         Self {
+            controller: metrics.gauges(
+                "placement_controller_running",
+                "1 if a placement controller renews its Lease, so that pods may be gated",
+            ),
+            abandoned: metrics.counter(
+                "placement_abandoned_released",
+                "Pods released from the scheduling gate by the webhook because no placement controller was running, by outcome",
+            ),
             answers: metrics.seconds(
                 "placement_admission_duration_seconds",
                 "Time to answer the admission review of a pod, by outcome",
@@ -42,6 +62,21 @@ impl Report {
     pub(super) fn record_answer(&self, outcome: &'static str, took: Duration) {
         let seconds = self.answers.get_or_create(&Outcome { outcome });
         seconds.observe(took.as_secs_f64());
+    }
+
+    /// Records whether a controller is running.
+    pub(super) fn controller(&self, controller: Controller) {
+        let running = match controller {
+            Controller::Running => 1.0,
+            Controller::NotRunning => 0.0,
+        };
+        self.controller
+            .set(&Key::new("", ""), [(NoLabels {}, running)]);
+    }
+
+    /// Counts a pod that was released because no controller was running.
+    pub(super) fn count_abandoned(&self, reason: &'static str) {
+        self.abandoned.get_or_create(&Reason { reason }).inc();
     }
 
     /// Counts an image by whether its platforms were known.

@@ -16,10 +16,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
-    ACCOUNT, Job, NAMED_SECRETS, Options, PullSecrets, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
-    callers_role, job_role, objects, profile_role, pull_secret_role, webhook_role,
+    ACCOUNT, Job, NAMED_SECRETS, Options, PLACEMENT_LEASE, PullSecrets, RELEASE_OWNER,
+    RELEASE_PAYLOADS, WEBHOOK, callers_role, job_role, objects, profile_role, pull_secret_role,
+    webhook_role,
 };
-use placement::roles::named_secret_rules;
+use placement::roles::{named_secret_rules, webhook_namespace_rules};
 use runtime::access::{described, may};
 use serde::de::DeserializeOwned;
 
@@ -123,11 +124,14 @@ pub(super) async fn of_accounts(
         let rules = jobs.flat_map(|job| job.namespaced_rules());
         places.extend(rules.map(|(namespace, rules)| (namespace.to_owned(), rules)));
     }
-    let named = named_secrets(options);
-    places.extend(named.iter().cloned());
+    let mut of_webhook = named_secrets(options);
+    places.extend(of_webhook.iter().cloned());
+    if options.jobs.contains(&Job::Placement) {
+        of_webhook.push((home.to_owned(), webhook_namespace_rules()));
+    }
     let mut accounts = vec![account(client, options, ACCOUNT, roles, places).await];
     if !checks.is_empty() {
-        accounts.push(account(client, options, WEBHOOK, checks, named).await);
+        accounts.push(account(client, options, WEBHOOK, checks, of_webhook).await);
     }
     Ok(accounts)
 }
@@ -174,6 +178,9 @@ async fn account(
         NAMED_SECRETS.to_owned(),
         format!("{ACCOUNT}-cluster-operator"),
     ]);
+    if options.jobs.contains(&Job::Placement) {
+        expected.insert(PLACEMENT_LEASE.to_owned());
+    }
     let everywhere: Vec<PolicyRule> = roles
         .into_iter()
         .filter_map(|it| it.rules)

@@ -2,13 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
 use ::apiserver::pki::Identity;
 use ::fleet::operators::Installed;
 use ::governance::Registry;
-use ::webhook::{ClientCa, ClientVerification};
+use ::webhook::{ClientCa, ClientVerification, PlacementSettings, WebhookServer};
 use anyhow::Context as _;
 use controllers::Registries;
 use controllers::images::cdi::{Folder, Imports};
@@ -21,12 +22,17 @@ use platform::{AddressPolicy, AddressRange};
 use runtime::Manager;
 use serving::certificates::Authority;
 use tower::ServiceExt as _;
+use tracing::warn;
 
 use crate::images::registry::AddressArguments;
 use crate::version;
 
 /// Namespace of Medley's own objects.
 pub(crate) const NAMESPACE: &str = "medley-system";
+
+/// How long the cluster waits for placement to work. It is usable without.
+const GATES_TIMEOUT: Duration = Duration::from_secs(10);
+const GATES_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Which components to run.
 pub(crate) struct Options {
@@ -49,7 +55,7 @@ pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
     /// The admission webhooks, until they are stopped.
-    check: Mutex<Option<::webhook::WebhookServer>>,
+    check: Mutex<Option<WebhookServer>>,
     registry: Option<SocketAddr>,
     addresses: AddressPolicy,
 }
@@ -148,7 +154,7 @@ async fn work(
     imports: Imports,
     registries: Registries,
     addresses: &AddressPolicy,
-) -> anyhow::Result<(Manager, ::webhook::WebhookServer)> {
+) -> anyhow::Result<(Manager, WebhookServer)> {
     let options = controllers::Options {
         jobs: controllers::Job::ALL.iter().copied().collect(),
         namespace: NAMESPACE.to_owned(),
@@ -171,10 +177,11 @@ async fn work(
     controllers::install_release_owner(admin, NAMESPACE)
         .await
         .context("enabling the operator to manage the release")?;
+    let placement = PlacementSettings::new(options.registries.clone(), NAMESPACE);
     let check = ::webhook::start_verifying(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
-        &crate::webhook::checks(&options.jobs, &options.registries),
+        &crate::webhook::checks(&options.jobs, &placement),
         callers(server).context("creating the API server's client certificate for webhooks")?,
     )
     .await
@@ -185,7 +192,20 @@ async fn work(
     controllers::start(&medley, &options)
         .await
         .context("starting the controllers of Medley")?;
+    wait_for_gates(&check).await;
     Ok((medley, check))
+}
+
+/// Waits until the webhook knows that the placement controller is running: pods created before are not gated.
+async fn wait_for_gates(check: &WebhookServer) {
+    let gates = async {
+        while !check.gates_pods() {
+            tokio::time::sleep(GATES_POLL_INTERVAL).await;
+        }
+    };
+    if tokio::time::timeout(GATES_TIMEOUT, gates).await.is_err() {
+        warn!("the placement controller has not renewed its Lease; pods are not gated yet");
+    }
 }
 
 /// Gives the API server a client certificate for webhooks, and returns how to verify it. The CA is
