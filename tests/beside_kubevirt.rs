@@ -66,7 +66,11 @@ async fn vm_is_handed_over_with_a_model_and_migrates_within_it() -> anyhow::Resu
     for version in story.history(&story.instances(), &accepted).await? {
         let phase = version.data["status"]["phase"].clone();
         let chosen = model(&version) == SHARED_MODEL;
-        assert_eq!(chosen, phase == "Scheduled" || phase == "Running", "{phase}");
+        assert_eq!(
+            chosen,
+            phase == "Scheduled" || phase == "Running",
+            "{phase}"
+        );
     }
     for (annotation, value) in [
         ("medley.dev/cpu-model", SHARED_MODEL),
@@ -88,7 +92,10 @@ async fn vm_is_handed_over_with_a_model_and_migrates_within_it() -> anyhow::Resu
     assert_eq!(selector[IMPOSSIBLE], Value::Null);
     assert_eq!(selector["cpu-vendor.node.kubevirt.io/Intel"], "true");
     // virt-controller asks for the machine type that runs.
-    assert_eq!(selector["machine-type.node.kubevirt.io/pc-q35-10.1"], "true");
+    assert_eq!(
+        selector["machine-type.node.kubevirt.io/pc-q35-10.1"],
+        "true"
+    );
     let node = target.data["spec"]["nodeName"].as_str().unwrap_or_default();
     assert!(node.starts_with("skylake-"), "{node}");
 
@@ -153,7 +160,10 @@ async fn foreign_user_changes_neither_model_nor_status() -> anyhow::Result<()> {
     let scheduled = json!({ "status": { "phase": "Scheduled", "nodeName": "icelake-1" } });
     let denied = story.patch_as_user("web", scheduled).await.err();
     let denied = denied.map(|error| error.to_string()).unwrap_or_default();
-    assert!(denied.contains("update of VMI object is restricted"), "{denied}");
+    assert!(
+        denied.contains("update of VMI object is restricted"),
+        "{denied}"
+    );
     let instance = story.phase("web", "Scheduling").await?;
     assert_eq!(model(&instance), "best-match-model");
     // A choice that a user records is not one.
@@ -169,7 +179,10 @@ async fn foreign_user_changes_neither_model_nor_status() -> anyhow::Result<()> {
     let other = json!({ "spec": { "domain": { "cpu": { "model": "Haswell-noTSX" } } } });
     let denied = story.patch_as_user("web", other).await.err();
     let denied = denied.map(|error| error.to_string()).unwrap_or_default();
-    assert!(denied.contains("update of VMI object is restricted"), "{denied}");
+    assert!(
+        denied.contains("update of VMI object is restricted"),
+        "{denied}"
+    );
     // virt-api drops a user's changes of the status, and admits the rest.
     let running = json!({ "status": { "phase": "Running" } });
     let written = story.patch_as_user("web", running).await?;
@@ -216,7 +229,9 @@ async fn vm_created_before_the_webhook_was_registered_is_restarted() -> anyhow::
     story.medley_runs().await?;
     story.event("web", "LauncherRemoved").await?;
     story
-        .instance("web", "is another", |instance| instance.uid() != stuck.uid())
+        .instance("web", "is another", |instance| {
+            instance.uid() != stuck.uid()
+        })
         .await?;
     let handed_over = story.run_guest("web").await?;
     assert_eq!(model(&handed_over), SHARED_MODEL);
@@ -237,7 +252,9 @@ async fn vm_handed_over_without_a_model_is_restarted() -> anyhow::Result<()> {
     story.webhook_runs().await?;
     story.event("web", "LauncherRemoved").await?;
     story
-        .instance("web", "is another", |instance| instance.uid() != without.uid())
+        .instance("web", "is another", |instance| {
+            instance.uid() != without.uid()
+        })
         .await?;
     let handed_over = story.run_guest("web").await?;
     assert_eq!(model(&handed_over), SHARED_MODEL);

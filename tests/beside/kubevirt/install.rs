@@ -73,7 +73,9 @@ pub(crate) fn user(account: &str) -> String {
 pub(crate) async fn install(beside: &GenuineCluster) -> anyhow::Result<()> {
     install_peer_crds(&beside.cluster, "kubevirt").await?;
     beside
-        .apply(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }))
+        .apply(
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+        )
         .await?;
     for account in [API_ACCOUNT, CONTROLLER_ACCOUNT, HANDLER_ACCOUNT] {
         beside
@@ -86,10 +88,8 @@ pub(crate) async fn install(beside: &GenuineCluster) -> anyhow::Result<()> {
             .await?;
     }
     beside
-        .apply(
-            json!({ "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
-            "metadata": { "name": "kubevirt", "namespace": NAMESPACE }, "spec": {} }),
-        )
+        .apply(json!({ "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
+            "metadata": { "name": "kubevirt", "namespace": NAMESPACE }, "spec": {} }))
         .await?;
     // Without a phase KubeVirt's programs ignore the configuration.
     let deployed = json!({ "status": { "phase": "Deployed" } });
@@ -139,11 +139,7 @@ impl Certificates {
     }
 
     /// Registers virt-api, which listens on this port, for webhooks and KubeVirt's subresources.
-    pub(crate) async fn register(
-        &self,
-        beside: &GenuineCluster,
-        port: u16,
-    ) -> anyhow::Result<()> {
+    pub(crate) async fn register(&self, beside: &GenuineCluster, port: u16) -> anyhow::Result<()> {
         // A service without endpoints: the API server connects to its name.
         beside
             .apply(json!({

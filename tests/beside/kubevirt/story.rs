@@ -4,9 +4,7 @@
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use http::Request;
-use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, WatchEvent, WatchParams,
-};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{Process, by, free_port, until, wait_until};
@@ -57,10 +55,9 @@ impl Story {
             api,
             beside,
         };
-        let services =
-            story
-                .beside
-                .objects("apiregistration.k8s.io/v1", "APIService", None);
+        let services = story
+            .beside
+            .objects("apiregistration.k8s.io/v1", "APIService", None);
         let name = "v1.subresources.kubevirt.io";
         until(&services, name, "is available", WAIT_TIMEOUT, |service| {
             let conditions = service.data["status"]["conditions"].as_array();
@@ -273,7 +270,9 @@ impl Story {
     /// A client of virt-handler's account.
     pub(crate) fn handler(&self) -> anyhow::Result<Client> {
         let groups = ["system:authenticated"];
-        self.beside.cluster.client_as(&user(HANDLER_ACCOUNT), &groups)
+        self.beside
+            .cluster
+            .client_as(&user(HANDLER_ACCOUNT), &groups)
     }
 
     /// virt-handler updates an instance.
@@ -282,7 +281,12 @@ impl Story {
         name: &str,
         change: impl Fn(&mut DynamicObject),
     ) -> anyhow::Result<DynamicObject> {
-        let instances = objects(&self.handler()?, "kubevirt.io/v1", INSTANCE, Some(NAMESPACE));
+        let instances = objects(
+            &self.handler()?,
+            "kubevirt.io/v1",
+            INSTANCE,
+            Some(NAMESPACE),
+        );
         update_instance(&instances, name, change).await
     }
 
@@ -313,10 +317,8 @@ impl Story {
         let migrations = self.migrations();
         let all = migrations.list(&ListParams::default()).await?;
         let mut all = all.into_iter();
-        all.find(|it| {
-            it.data["spec"]["vmiName"] == name && is_open(it)
-        })
-        .with_context(|| format!("no migration of {name}"))
+        all.find(|it| it.data["spec"]["vmiName"] == name && is_open(it))
+            .with_context(|| format!("no migration of {name}"))
     }
 
     /// A migration, in this phase.
@@ -371,10 +373,14 @@ impl Story {
     pub(crate) async fn event(&self, name: &str, reason: &str) -> anyhow::Result<DynamicObject> {
         let events = self.beside.objects("v1", "Event", Some(NAMESPACE));
         let params = ListParams::default().fields(&format!("involvedObject.name={name}"));
-        wait_until(&format!("event {reason} of {name}"), WAIT_TIMEOUT, async || {
-            let all = events.list(&params).await?;
-            Ok(all.into_iter().find(|event| event.data["reason"] == reason))
-        })
+        wait_until(
+            &format!("event {reason} of {name}"),
+            WAIT_TIMEOUT,
+            async || {
+                let all = events.list(&params).await?;
+                Ok(all.into_iter().find(|event| event.data["reason"] == reason))
+            },
+        )
         .await
         .with_context(|| self.logs())
     }

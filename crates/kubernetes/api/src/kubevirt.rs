@@ -13,8 +13,8 @@ mod tests;
 
 pub use cluster::{Configuration, DeveloperConfiguration, KubeVirt, KubeVirtSpec, KubeVirtStatus};
 pub use instance::{
-    Cpu, Domain, Feature, MachineType, MigrationState, VirtualMachineInstance, VirtualMachineInstanceSpec,
-    VirtualMachineInstanceStatus,
+    Cpu, Domain, Feature, MachineType, MigrationState, VirtualMachineInstance,
+    VirtualMachineInstanceSpec, VirtualMachineInstanceStatus,
 };
 pub use machine::{
     VirtualMachine, VirtualMachineSpec, VirtualMachineStatus, VirtualMachineTemplate,

@@ -70,9 +70,8 @@ async fn accept(client: &Client) -> Result<(), kube::Error> {
     let generation = live.metadata.generation.unwrap_or_default().to_string();
     let deployments = objects(client, "apps", "Deployment");
     let written = deployments.get_opt(OPERAND).await?;
-    let written = written.map(|it| {
-        it.data["spec"]["template"]["metadata"]["annotations"][GENERATION].clone()
-    });
+    let written = written
+        .map(|it| it.data["spec"]["template"]["metadata"]["annotations"][GENERATION].clone());
     if written != Some(json!(generation)) {
         let labels = json!({ "app": OPERAND });
         let deployment = json!({
@@ -86,7 +85,11 @@ async fn accept(client: &Client) -> Result<(), kube::Error> {
             },
         });
         deployments
-            .patch(OPERAND, &operator.clone().force(), &Patch::Apply(deployment))
+            .patch(
+                OPERAND,
+                &operator.clone().force(),
+                &Patch::Apply(deployment),
+            )
             .await?;
     }
     if live.data["status"]["conditions"].is_null() {

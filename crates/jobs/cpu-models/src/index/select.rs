@@ -33,7 +33,11 @@ impl Index {
             }
         }
         // No launcher selects machine types in releases of KubeVirt whose nodes have no such labels.
-        if let Some(nodes) = demand.machine_label.as_ref().and_then(|it| self.labels.with_key(it)) {
+        if let Some(nodes) = demand
+            .machine_label
+            .as_ref()
+            .and_then(|it| self.labels.with_key(it))
+        {
             keep(&mut matching, Some(nodes));
         }
         if let Some(wanted) = &demand.architecture {

@@ -142,7 +142,12 @@ pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
 }
 
 fn now() -> Value {
-    json!(Timestamp::now().round(Unit::Second).map(|now| now.to_string()).ok())
+    json!(
+        Timestamp::now()
+            .round(Unit::Second)
+            .map(|now| now.to_string())
+            .ok()
+    )
 }
 
 fn ready() -> Value {
@@ -309,9 +314,15 @@ pub(crate) fn start_guest(instance: &mut DynamicObject) {
     status["migrationMethod"] = json!("LiveMigration");
     // virt-controller creates no target pod without it.
     status["selinuxContext"] = json!("none");
-    push(&mut status["phaseTransitionTimestamps"], json!({ "phase": "Running", "phaseTransitionTimestamp": now() }));
+    push(
+        &mut status["phaseTransitionTimestamps"],
+        json!({ "phase": "Running", "phaseTransitionTimestamp": now() }),
+    );
     for kind in ["LiveMigratable", "StorageLiveMigratable"] {
-        push(&mut status["conditions"], json!({ "type": kind, "status": "True" }));
+        push(
+            &mut status["conditions"],
+            json!({ "type": kind, "status": "True" }),
+        );
     }
 }
 

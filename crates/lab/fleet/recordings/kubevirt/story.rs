@@ -55,7 +55,10 @@ pub(crate) fn subject() -> Subject {
                 "/status/conditions",
             ],
         )
-        .only("PodDisruptionBudget", &["/metadata/ownerReferences", "/spec"])
+        .only(
+            "PodDisruptionBudget",
+            &["/metadata/ownerReferences", "/spec"],
+        )
         .following(INSTANCE, "/status/phase")
         .following(MIGRATION, "/status/phase")
         .following(MACHINE, "/status/printableStatus")
@@ -335,11 +338,7 @@ impl Story {
     }
 
     /// virt-handler changes an instance.
-    async fn handle(
-        &self,
-        name: &str,
-        change: impl Fn(&mut DynamicObject),
-    ) -> anyhow::Result<()> {
+    async fn handle(&self, name: &str, change: impl Fn(&mut DynamicObject)) -> anyhow::Result<()> {
         update_instance(&self.handled, name, change).await.map(drop)
     }
 

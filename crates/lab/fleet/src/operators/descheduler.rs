@@ -47,7 +47,8 @@ pub(super) async fn start(manager: &Manager, client: Client) {
     let only = || Key::new(DESCHEDULER_NAMESPACE, CLUSTER);
     queue.enqueue_mapped(&deschedulers.cache, move |_| Some(only()));
     queue.enqueue_mapped(&nodes, move |change| {
-        let facts = |side: &Option<Arc<Node>>| side.as_deref().map(|it| (has_psi(it), runs_machines(it)));
+        let facts =
+            |side: &Option<Arc<Node>>| side.as_deref().map(|it| (has_psi(it), runs_machines(it)));
         (facts(&change.old) != facts(&change.new)).then(only)
     });
     let foreign = manager.optional_kinds().clone();
@@ -88,18 +89,28 @@ impl Reconcile for Operator {
             Verdict::Refused(why) => {
                 self.scale_down().await?;
                 // As upstream, the reason is a sentence instead of a CamelCase word.
-                self.report(&object, NewCondition::with_reason(CONDITION, true, why, ""), &[])
-                    .await?;
+                self.report(
+                    &object,
+                    NewCondition::with_reason(CONDITION, true, why, ""),
+                    &[],
+                )
+                .await?;
             }
             Verdict::Accepted { taints } => {
                 let mut written = vec![self.apply(&object, OPERAND).await?];
                 if taints {
                     written.push(self.apply(&object, SOFT_TAINTER).await?);
-                } else if let Some(old) = self.deployments.get(&deployment_key(SOFT_TAINTER)).await? {
+                } else if let Some(old) =
+                    self.deployments.get(&deployment_key(SOFT_TAINTER)).await?
+                {
                     self.deployments.delete(&old.metadata).await?;
                 }
-                self.report(&object, NewCondition::without_reason(CONDITION, false), &written)
-                    .await?;
+                self.report(
+                    &object,
+                    NewCondition::without_reason(CONDITION, false),
+                    &written,
+                )
+                .await?;
             }
         }
         Ok(Next::Wait)
@@ -127,7 +138,10 @@ impl Operator {
 
     async fn scale_down(&self) -> Result<(), Error> {
         let patch = json!({ "spec": { "replicas": 0 } });
-        let scaled = self.deployments.merge(&deployment_key(OPERAND), &patch).await;
+        let scaled = self
+            .deployments
+            .merge(&deployment_key(OPERAND), &patch)
+            .await;
         scaled.not_found_as_none().map(drop)
     }
 
@@ -146,4 +160,3 @@ impl Operator {
         self.deschedulers.report(object, status).await.map(drop)
     }
 }
-

@@ -98,7 +98,8 @@ impl Cluster {
                 let mut object = stored.read();
                 if *of == KUBE_DESCHEDULER && object["status"].is_null() {
                     // Its operator accepts it.
-                    let accepted = json!({ "type": "TargetConfigControllerDegraded", "status": "False" });
+                    let accepted =
+                        json!({ "type": "TargetConfigControllerDegraded", "status": "False" });
                     object["status"] = json!({ "conditions": [accepted] });
                 }
                 let object = serde_json::from_value(object).unwrap();

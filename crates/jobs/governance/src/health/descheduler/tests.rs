@@ -81,7 +81,10 @@ fn descheduler_is_waited_for(
     #[case] deployment: Option<Value>,
     #[case] expected: &str,
 ) {
-    assert_eq!(health(&conditions, deployment), Health::waiting(expected.to_owned()));
+    assert_eq!(
+        health(&conditions, deployment),
+        Health::waiting(expected.to_owned())
+    );
 }
 
 #[rstest]
@@ -103,7 +106,10 @@ fn deployment_has_to_be_available(
 ) {
     let mut changed = deployment("3");
     *changed.pointer_mut(field).unwrap() = value;
-    assert_eq!(health(&accepted(), Some(changed)), Health::waiting(expected.to_owned()));
+    assert_eq!(
+        health(&accepted(), Some(changed)),
+        Health::waiting(expected.to_owned())
+    );
 }
 
 #[test]

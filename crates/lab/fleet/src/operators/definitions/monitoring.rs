@@ -15,6 +15,11 @@ pub(super) fn route() -> Crd {
         ("host routerName", text()),
     ]));
     let status = object([("ingress", list(&ingress))]);
-    Crd::new("route.openshift.io", "v1", "Route", spec_and_status(spec, status))
-        .columns(&["Host .status.ingress[0].host"])
+    Crd::new(
+        "route.openshift.io",
+        "v1",
+        "Route",
+        spec_and_status(spec, status),
+    )
+    .columns(&["Host .status.ingress[0].host"])
 }

@@ -60,8 +60,12 @@ fn measuring_profiles_need_prometheus(#[case] prometheus: Option<Value>, #[case]
         ..complete()
     };
     let mut measured = spec("LifecycleAndUtilization", json!(60));
-    assert_eq!(verdict(&measured, &without), Verdict::Accepted { taints: false });
-    measured["profileCustomizations"] = json!({ "devActualUtilizationProfile": "PrometheusCPUUsage" });
+    assert_eq!(
+        verdict(&measured, &without),
+        Verdict::Accepted { taints: false }
+    );
+    measured["profileCustomizations"] =
+        json!({ "devActualUtilizationProfile": "PrometheusCPUUsage" });
     for spec in [spec(MIGRATE, json!(60)), measured] {
         match verdict(&spec, &without) {
             Verdict::Refused(why) => assert!(why.contains(expected), "{why}"),
@@ -72,16 +76,21 @@ fn measuring_profiles_need_prometheus(#[case] prometheus: Option<Value>, #[case]
 
 #[test]
 fn migrating_profiles_need_kubevirt_and_psi() {
-    let refused = |what: &str| {
-        Verdict::Refused(format!("profile {MIGRATE} can only be used when {what}"))
-    };
+    let refused =
+        |what: &str| Verdict::Refused(format!("profile {MIGRATE} can only be used when {what}"));
     let with = |nodes: Vec<Arc<Node>>| {
-        let surroundings = Surroundings { nodes, ..complete() };
+        let surroundings = Surroundings {
+            nodes,
+            ..complete()
+        };
         verdict(&spec(MIGRATE, json!(60)), &surroundings)
     };
     assert_eq!(with(Vec::new()), refused("KubeVirt is properly deployed"));
     let without_psi = vec![node(&["worker"], "linux", false)];
-    assert_eq!(with(without_psi), refused("PSI metrics are enabled for the worker nodes"));
+    assert_eq!(
+        with(without_psi),
+        refused("PSI metrics are enabled for the worker nodes")
+    );
 }
 
 #[rstest]
