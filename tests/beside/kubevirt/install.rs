@@ -91,8 +91,8 @@ pub(crate) async fn install(beside: &GenuineCluster) -> anyhow::Result<()> {
         .apply(json!({ "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
             "metadata": { "name": "kubevirt", "namespace": NAMESPACE }, "spec": {} }))
         .await?;
-    // Without a phase KubeVirt's programs ignore the configuration.
-    let deployed = json!({ "status": { "phase": "Deployed" } });
+    // Without a phase KubeVirt's programs ignore the object, and without an architecture they reject VMs that have none.
+    let deployed = json!({ "status": { "phase": "Deployed", "defaultArchitecture": "amd64" } });
     beside
         .objects("kubevirt.io/v1", "KubeVirt", Some(NAMESPACE))
         .patch_status("kubevirt", &by("virt-operator"), &Patch::Merge(deployed))

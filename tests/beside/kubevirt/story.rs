@@ -155,10 +155,6 @@ impl Story {
         self.beside.objects("kubevirt.io/v1", kind, Some(NAMESPACE))
     }
 
-    pub(crate) fn machines(&self) -> Api<DynamicObject> {
-        self.of_kubevirt("VirtualMachine")
-    }
-
     pub(crate) fn instances(&self) -> Api<DynamicObject> {
         self.of_kubevirt(INSTANCE)
     }
