@@ -189,12 +189,20 @@ impl Chaos {
             }
         }
         let pods: Api<Pod> = self.stage.all();
-        let all = wait_until("every pod has a node", WAIT_TIMEOUT, async || {
+        let landed = wait_until("every pod has a node", WAIT_TIMEOUT, async || {
             tokio::time::sleep(LOOK).await;
             let all = pods.list(&ListParams::default()).await?.items;
             Ok(all.iter().all(|pod| node(pod).is_some()).then_some(all))
-        })
-        .await?;
+        });
+        let all = match landed.await {
+            Ok(all) => all,
+            Err(error) => {
+                let left = pods.list(&ListParams::default()).await?.items;
+                let left = left.into_iter().filter(|pod| node(pod).is_none());
+                let left: Vec<String> = left.map(|pod| json!(pod).to_string()).collect();
+                return Err(error.context(left.join("\n")));
+            }
+        };
         anyhow::ensure!(
             all.len() == 1 + deaths.len() + returns.len(),
             "a pod was lost"
