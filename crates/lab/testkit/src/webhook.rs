@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use apiserver::pki::Authority;
+use apiserver::pki::{Authority, Identity};
 use apiserver::serve;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
@@ -107,7 +107,18 @@ impl WebhookServer {
         let authority = Authority::generate().context("making keys")?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let identity = authority.server(&names).context("making a certificate")?;
-        let mut tls = serve::tls_config(&identity, &[authority.certificate().to_owned()])?;
+        Self::presenting(&identity, authority.certificate(), http2, decide).await
+    }
+
+    /// Starts a webhook with any certificate; `authority` is what clients verify it against, in PEM.
+    pub async fn presenting(
+        identity: &Identity,
+        authority: &str,
+        http2: bool,
+        decide: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+    ) -> anyhow::Result<Self> {
+        crate::install_crypto();
+        let mut tls = serve::tls_config(identity, &[authority.to_owned()])?;
         tls.alpn_protocols = if http2 {
             vec![b"h2".to_vec(), b"http/1.1".to_vec()]
         } else {
@@ -126,7 +137,7 @@ impl WebhookServer {
         task.spawn(listen(listener, TlsAcceptor::from(Arc::new(tls)), hook));
         Ok(Self {
             port,
-            authority: authority.certificate().to_owned(),
+            authority: authority.to_owned(),
             questions,
             connections,
             _task: task,
