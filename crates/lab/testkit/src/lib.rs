@@ -40,6 +40,8 @@ mod openshift;
 #[cfg(feature = "cluster")]
 mod peers;
 mod process;
+#[cfg(feature = "cluster")]
+pub mod recording;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
@@ -73,7 +75,7 @@ pub use lines::Lines;
 pub use objects::{by, until, until_gone};
 pub use openshift::openshift_crds;
 #[cfg(feature = "cluster")]
-pub use peers::{install_peer_crds, peer};
+pub use peers::{install_peer_crds, peer, peer_version};
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]

@@ -26,6 +26,25 @@ pub fn peer(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// The project and the version of a genuine program, such as `etcd@v3.7.3`.
+pub fn peer_version(name: &str) -> anyhow::Result<String> {
+    let path = peer(name)?;
+    // `bin` has links into a folder for each version.
+    let program = path
+        .canonicalize()
+        .with_context(|| format!("resolving {}", path.display()))?;
+    let folder = program.parent().and_then(|folder| folder.file_name());
+    let version = folder.and_then(|it| it.to_str());
+    let version = version.filter(|it| it.contains('@')).with_context(|| {
+        format!(
+            "{} is in no folder of a version: {}",
+            program.display(),
+            advice(name)
+        )
+    })?;
+    Ok(version.to_owned())
+}
+
 /// Installs the CRDs that a project ships, from the modules in `peers/`, and waits until they are served.
 pub async fn install_peer_crds(cluster: &TestCluster, project: &str) -> anyhow::Result<()> {
     let name = format!("{project}-crds");
