@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use apiserver::pki::{Authority, Identity};
-use apiserver::serve;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use http::{Request, Response};
@@ -17,6 +16,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -118,7 +120,7 @@ impl WebhookServer {
         decide: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         crate::install_crypto();
-        let mut tls = serve::tls_config(identity, &[authority.to_owned()])?;
+        let mut tls = server_tls(identity)?;
         tls.alpn_protocols = if http2 {
             vec![b"h2".to_vec(), b"http/1.1".to_vec()]
         } else {
@@ -185,6 +187,20 @@ impl WebhookServer {
             .cloned()
             .collect()
     }
+}
+
+/// Without client certificates: kube-apiserver presents one to every webhook that requests one, and these are not to
+/// depend on its authority.
+fn server_tls(identity: &Identity) -> anyhow::Result<ServerConfig> {
+    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes());
+    let chain = chain
+        .collect::<Result<Vec<_>, _>>()
+        .context("reading a certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("reading a key")?;
+    ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("using a certificate")
 }
 
 struct Hook {
