@@ -30,6 +30,7 @@ mod gated;
 mod handler;
 mod images;
 mod inspection;
+pub mod multiarch;
 pub mod names;
 mod no_fit;
 mod nodes;
