@@ -30,7 +30,20 @@ pub(crate) struct GenuineCluster {
 impl GenuineCluster {
     /// Starts etcd and kube-apiserver, and nothing else.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let cluster = TestCluster::start().await?;
+        Self::of(TestCluster::start().await?).await
+    }
+
+    /// Starts kube-controller-manager as well: owners are respected, and nodes become ready.
+    pub(crate) async fn controlled() -> anyhow::Result<Self> {
+        let beside = Self::of(TestCluster::controlled().await?).await?;
+        anyhow::ensure!(
+            beside.cluster.has_controllers(),
+            "this suite needs kube-controller-manager: run it with `cargo xtask test --genuine`"
+        );
+        Ok(beside)
+    }
+
+    async fn of(cluster: TestCluster) -> anyhow::Result<Self> {
         anyhow::ensure!(
             cluster.is_genuine(),
             "this suite needs etcd and kube-apiserver: run it with `cargo xtask test --genuine`"
