@@ -390,6 +390,33 @@ async fn envtest_finds_a_control_plane() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// envtest reads the help of both, and waits for its end, before it starts them.
+#[test]
+fn shims_describe_their_flags_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let assets = assets(folder.path());
+    for (program, flag) in [
+        ("etcd", "--unsafe-no-fsync"),
+        ("kube-apiserver", "--secure-port"),
+    ] {
+        let path = assets.join(program);
+        let mut process = Process::start(&path, ["--help"], folder.path()).unwrap();
+        let status = until(&format!("{program} --help ends"), || {
+            process.ended().unwrap()
+        });
+        assert_eq!(status.code(), Some(0), "{program}");
+        let help = process.output();
+        // envtest looks for `^\s*--FLAG\b`.
+        assert!(
+            help.lines()
+                .any(|line| line.split_whitespace().next() == Some(flag)),
+            "{help}"
+        );
+        // With it, envtest would start a kube-apiserver of before 1.20.
+        assert!(!help.contains("insecure-port"), "{help}");
+    }
+}
+
 #[test]
 fn etcd_shim_is_healthy_until_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();

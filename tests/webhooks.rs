@@ -1,5 +1,7 @@
 //! Admission webhooks: which ones are called with which review, and the effect of their responses. On both servers.
 #[cfg(test)]
+mod webhooks_certificates;
+#[cfg(test)]
 mod webhooks_faults;
 #[cfg(test)]
 mod webhooks_plugins;

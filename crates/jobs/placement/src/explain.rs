@@ -14,8 +14,12 @@ use crate::cluster::Cluster;
 use crate::decide::{Decision, LeaveReason, decide};
 use crate::fit::Demand;
 use crate::images::{ImageUse, Inspection, images};
+use crate::policy::Skip;
 use crate::remedy::{Remedy, remedies};
 use crate::settings::{RuntimeClass, Settings};
+
+/// Decision for a pod that is not changed.
+const LEFT_ALONE: &str = "LeftAlone";
 
 /// A placement decision and its grounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,14 +55,21 @@ pub struct PlatformExplanation {
     pub why: Vec<String>,
 }
 
-/// Explains the placement decision for a pod. `classes` are the RuntimeClasses of the cluster, by name.
+/// Explains the placement decision for a pod, with the settings of its policy, or why it has none. `classes` are the
+/// RuntimeClasses of the cluster, by name.
 pub fn explain(
     pod: &Value,
     known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
-    settings: &Settings,
+    settings: Result<&Settings, Skip>,
 ) -> Explanation {
+    // A pod that is left alone is still explained on each platform.
+    let default = Settings::default();
+    let (settings, skip) = match settings {
+        Ok(settings) => (settings, None),
+        Err(skip) => (&default, Some(skip)),
+    };
     let decision = decide(pod, known, classes, cluster, settings);
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let used = images(spec);
@@ -93,23 +104,28 @@ pub fn explain(
             }
         })
         .collect();
-    let (reason, summary) = summarize(&decision, &places);
+    let (reason, summary) = match skip {
+        Some(skip) => (LEFT_ALONE, skip.describe().to_owned()),
+        None => summarize(&decision, &places),
+    };
     Explanation {
         decision: reason,
         summary,
         images: used.iter().map(|used| image(used, known)).collect(),
         places,
         remedies: match &decision {
-            Decision::NoFit(no_fit) => remedies(pod, no_fit, classes, cluster, settings),
+            Decision::NoFit(no_fit) if skip.is_none() => {
+                remedies(pod, no_fit, classes, cluster, settings)
+            }
             _ => Vec::new(),
         },
-        change: change(&decision, pod),
+        change: change(&decision, pod).filter(|_| skip.is_none()),
     }
 }
 
 fn summarize(decision: &Decision, places: &[PlatformExplanation]) -> (&'static str, String) {
     match decision {
-        Decision::Leave(why) => ("LeftAlone", describe_leave(*why).to_owned()),
+        Decision::Leave(why) => (LEFT_ALONE, describe_leave(*why).to_owned()),
         Decision::Ask(unknown) => {
             let unknown: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();
             let all = unknown.join(", ");

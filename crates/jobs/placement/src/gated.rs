@@ -183,10 +183,15 @@ fn remove_gate(pod: &mut Value) {
 
 /// Whether a pod has our scheduling gate.
 pub fn is_gated(pod: &Value) -> bool {
+    has_gate(pod, names::GATE)
+}
+
+/// Whether a pod has a scheduling gate.
+pub(crate) fn has_gate(pod: &Value, gate: &str) -> bool {
     let gates = pod.pointer("/spec/schedulingGates");
     let gates = gates.and_then(Value::as_array).into_iter().flatten();
     let mut names = gates.filter_map(|gate| gate.get("name").and_then(Value::as_str));
-    names.any(|name| name == names::GATE)
+    names.any(|name| name == gate)
 }
 
 /// The message about images that could not be inspected, if there are any.

@@ -32,6 +32,7 @@ mod handler;
 mod images;
 mod inspection;
 mod liveness;
+pub mod multiarch;
 pub mod names;
 mod no_fit;
 mod nodes;

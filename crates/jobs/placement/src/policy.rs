@@ -13,6 +13,8 @@ use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use crate::exempt::ExemptNamespaces;
+use crate::gated::is_gated;
+use crate::multiarch::MultiarchTuning;
 use crate::names;
 use crate::settings::{RuntimeClass, Settings};
 
@@ -168,6 +170,8 @@ pub enum Skip {
     IgnoredOwner,
     /// No policy selects it.
     NotSelected,
+    /// The multiarch-tuning-operator places it.
+    PlacedByMultiarchTuning,
 }
 
 impl Skip {
@@ -178,6 +182,21 @@ impl Skip {
             Self::SwitchedOff => "SwitchedOff",
             Self::IgnoredOwner => "IgnoredOwner",
             Self::NotSelected => "NotSelected",
+            Self::PlacedByMultiarchTuning => "PlacedByMultiarchTuning",
+        }
+    }
+
+    /// The reason as a sentence.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::SystemNamespace => "pods of its namespace are exempt from placement",
+            Self::SwitchedOff => "the pod or its namespace opts out of placement",
+            Self::IgnoredOwner => "the policy ignores pods of its owner",
+            Self::NotSelected => "no policy selects it",
+            Self::PlacedByMultiarchTuning => {
+                "the multiarch-tuning-operator places pods of this namespace; exclude the namespace in its \
+                 ClusterPodPlacementConfig, and Medley places them"
+            }
         }
     }
 }
@@ -189,6 +208,7 @@ pub struct Policies {
     complaints: BTreeMap<String, Vec<String>>,
     failure_policy: FailurePolicy,
     exempt: ExemptNamespaces,
+    multiarch: Option<MultiarchTuning>,
 }
 
 impl Default for Policies {
@@ -209,6 +229,7 @@ impl Policies {
             complaints: BTreeMap::new(),
             failure_policy: FailurePolicy::default(),
             exempt: ExemptNamespaces::default(),
+            multiarch: None,
         };
         let mut has_default = false;
         for (name, spec) in objects {
@@ -244,6 +265,12 @@ impl Policies {
         all
     }
 
+    /// The policies in a cluster with a live multiarch-tuning-operator, or without one.
+    #[must_use]
+    pub fn beside(self, multiarch: Option<MultiarchTuning>) -> Self {
+        Self { multiarch, ..self }
+    }
+
     /// The policy that applies to a pod. `labels` are those of its namespace.
     pub fn select(
         &self,
@@ -266,6 +293,11 @@ impl Policies {
             || off(annotation.and_then(Value::as_str))
         {
             return Err(Skip::SwitchedOff);
+        }
+        // A pod with our gate stays ours: the other operator gates pods at creation only, and would not place it.
+        let multiarch = self.multiarch.as_ref().filter(|_| !is_gated(pod));
+        if multiarch.is_some_and(|it| it.places(namespace, labels, pod)) {
+            return Err(Skip::PlacedByMultiarchTuning);
         }
         // The first match only; merging policies would make it hard to explain what applies to a pod.
         let policy = self.ordered.iter().find(|it| it.selects(labels, pod));

@@ -7,6 +7,7 @@ use api::rbac::{
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::liveness::LEASE;
+use crate::multiarch;
 
 /// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-placement-viewer";
@@ -15,15 +16,10 @@ pub const EDITOR: &str = "medley-placement-editor";
 
 /// RBAC rules of the controller.
 pub fn operator_rules() -> Vec<PolicyRule> {
-    let registration = rule(
-        "admissionregistration.k8s.io",
-        &["mutatingwebhookconfigurations"],
-        &READ,
-    );
     let mut rules = followed();
     rules.extend([
         write_events(),
-        only(WEBHOOK, registration),
+        only(WEBHOOK, read_registrations()),
         // Adds node affinity to gated pods and removes the gate.
         rule("", &["pods"], &and_read(&["patch"])),
         rule("", &["pods/status"], &["patch"]),
@@ -69,11 +65,20 @@ pub fn named_secret_rules(names: &[String]) -> Vec<PolicyRule> {
 /// The resources that both watch.
 fn followed() -> Vec<PolicyRule> {
     vec![
+        only(multiarch::REGISTRATION, read_registrations()),
         read_crds(),
         rule("", &["nodes", "namespaces"], &READ),
         rule("node.k8s.io", &["runtimeclasses"], &READ),
         rule(GROUP, &[PLURAL], &READ),
     ]
+}
+
+fn read_registrations() -> PolicyRule {
+    rule(
+        "admissionregistration.k8s.io",
+        &["mutatingwebhookconfigurations"],
+        &READ,
+    )
 }
 
 /// The ClusterRoles of users; the second includes the first.

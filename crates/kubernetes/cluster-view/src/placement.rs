@@ -23,11 +23,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::placement::PlacementPolicy;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::node::v1;
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 use parking_lot::MappedRwLockReadGuard;
+use placement::multiarch::{self, MultiarchTuning};
 use placement::{Policies, RuntimeClass};
 use runtime::{Cache, Change, Error, Manager, OptionalKindChange, OptionalKinds, kind_of};
 use serde_json::json;
@@ -54,6 +56,7 @@ pub struct PlacementView {
     cluster: NodeView<PlacementNodes>,
     namespaces: Cache<Namespace>,
     runtime_classes: Cache<v1::RuntimeClass>,
+    multiarch: Cache<MutatingWebhookConfiguration>,
     kinds: OptionalKinds,
     shared: Arc<Shared>,
 }
@@ -78,13 +81,15 @@ struct Shared {
 struct Sources {
     policies: BTreeMap<String, PlacementPolicy>,
     classes: BTreeMap<String, RuntimeClass>,
+    multiarch: Option<MultiarchTuning>,
 }
 
 impl crate::settings::Sources for Sources {
     type Settings = Settings;
 
     fn settings(&self) -> Settings {
-        Settings::new(self.policies.values(), self.classes.clone())
+        let multiarch = self.multiarch.clone();
+        Settings::new(self.policies.values(), self.classes.clone(), multiarch)
     }
 }
 
@@ -93,13 +98,14 @@ impl Settings {
     pub fn new<'a>(
         policies: impl IntoIterator<Item = &'a PlacementPolicy>,
         classes: BTreeMap<String, RuntimeClass>,
+        multiarch: Option<MultiarchTuning>,
     ) -> Self {
         let policies = policies.into_iter().map(|policy| {
             let name = policy.metadata.name.as_deref();
             (name.unwrap_or_default(), &policy.spec)
         });
         Self {
-            policies: Policies::new(policies, &classes),
+            policies: Policies::new(policies, &classes).beside(multiarch),
             classes,
         }
     }
@@ -126,6 +132,16 @@ impl PlacementView {
                 shared.class(change);
             }
         });
+        let registrations: Api<MutatingWebhookConfiguration> = Api::all(manager.client());
+        let multiarch = manager.watch(Cache::follow_named(registrations, multiarch::REGISTRATION));
+        let weak = Arc::downgrade(&shared);
+        multiarch.on_change(move |change| {
+            if let Some(shared) = weak.upgrade() {
+                let live = change.new.as_deref();
+                let live = live.and_then(|live| MultiarchTuning::read(&json!(live)));
+                shared.update(|sources| sources.multiarch = live);
+            }
+        });
         let weak = Arc::downgrade(&shared);
         kinds.on_change(move |change| {
             if let (Some(shared), OptionalKindChange::Object { kind, change, .. }) =
@@ -141,6 +157,7 @@ impl PlacementView {
             cluster,
             namespaces: manager.cache(),
             runtime_classes,
+            multiarch,
             kinds,
             shared,
         }
@@ -151,6 +168,7 @@ impl PlacementView {
         self.nodes.synced().await;
         self.namespaces.synced().await;
         self.runtime_classes.synced().await;
+        self.multiarch.synced().await;
         self.kinds.synced().await;
     }
 

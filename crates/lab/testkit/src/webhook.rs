@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use apiserver::pki::Authority;
-use apiserver::serve;
+use apiserver::pki::{Authority, Identity};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use http::{Request, Response};
@@ -17,6 +16,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -107,7 +109,18 @@ impl WebhookServer {
         let authority = Authority::generate().context("making keys")?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let identity = authority.server(&names).context("making a certificate")?;
-        let mut tls = serve::tls_config(&identity, &[authority.certificate().to_owned()])?;
+        Self::presenting(&identity, authority.certificate(), http2, decide).await
+    }
+
+    /// Starts a webhook with any certificate; `authority` is what clients verify it against, in PEM.
+    pub async fn presenting(
+        identity: &Identity,
+        authority: &str,
+        http2: bool,
+        decide: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+    ) -> anyhow::Result<Self> {
+        crate::install_crypto();
+        let mut tls = server_tls(identity)?;
         tls.alpn_protocols = if http2 {
             vec![b"h2".to_vec(), b"http/1.1".to_vec()]
         } else {
@@ -126,7 +139,7 @@ impl WebhookServer {
         task.spawn(listen(listener, TlsAcceptor::from(Arc::new(tls)), hook));
         Ok(Self {
             port,
-            authority: authority.certificate().to_owned(),
+            authority: authority.to_owned(),
             questions,
             connections,
             _task: task,
@@ -174,6 +187,20 @@ impl WebhookServer {
             .cloned()
             .collect()
     }
+}
+
+/// Without client certificates: kube-apiserver presents one to every webhook that requests one, and these are not to
+/// depend on its authority.
+fn server_tls(identity: &Identity) -> anyhow::Result<ServerConfig> {
+    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes());
+    let chain = chain
+        .collect::<Result<Vec<_>, _>>()
+        .context("reading a certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("reading a key")?;
+    ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("using a certificate")
 }
 
 struct Hook {

@@ -69,7 +69,7 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
         &known,
         &view.settings.classes,
         &view.cluster,
-        &settings,
+        settings,
     ))
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::explain;
-use crate::Settings;
 use crate::test_values::{cluster, known, pod};
+use crate::{Settings, Skip};
 
 #[test]
 fn explanation_covers_images_and_node_platforms() {
@@ -18,7 +18,7 @@ fn explanation_covers_images_and_node_platforms() {
         &images,
         &BTreeMap::new(),
         &nodes,
-        &Settings::default(),
+        Ok(&Settings::default()),
     );
     assert_eq!(
         json!(explanation),
@@ -45,6 +45,26 @@ fn explanation_covers_images_and_node_platforms() {
 }
 
 #[test]
+fn pod_of_another_operator_is_explained_without_a_change() {
+    let images = known(&[("app:1", &["linux/arm64"])]);
+    let nodes = cluster(&["linux/amd64"]);
+    let web = pod(&["app:1"], &json!({}));
+    let skip = Err(Skip::PlacedByMultiarchTuning);
+    let explanation = explain(&web, &images, &BTreeMap::new(), &nodes, skip);
+    assert_eq!(explanation.decision, "LeftAlone");
+    assert!(
+        explanation
+            .summary
+            .starts_with("the multiarch-tuning-operator places pods of this namespace"),
+        "{}",
+        explanation.summary
+    );
+    assert!(!explanation.places[0].runs);
+    assert_eq!(explanation.change, None);
+    assert_eq!(explanation.remedies, []);
+}
+
+#[test]
 fn uninspected_image_is_explained() {
     let web = pod(&["app:1"], &json!({}));
     let nodes = cluster(&["linux/amd64"]);
@@ -53,7 +73,7 @@ fn uninspected_image_is_explained() {
         &BTreeMap::new(),
         &BTreeMap::new(),
         &nodes,
-        &Settings::default(),
+        Ok(&Settings::default()),
     );
     assert_eq!(explanation.decision, "NotKnown");
     assert_eq!(

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Policies, Policy, Skip};
 use crate::RuntimeClass;
+use crate::multiarch::MultiarchTuning;
 
 fn policies(all: &[(&str, Value)]) -> Policies {
     let read: Vec<(&str, PlacementPolicySpec)> = all
@@ -103,6 +104,27 @@ fn system_namespaces_and_ignored_owners_are_skipped() {
     assert_eq!(of("ReplicaSet"), Ok("default".to_owned()));
     let system = all.select("kube-system", &BTreeMap::new(), &owned("ReplicaSet"));
     assert_eq!(system.unwrap_err(), Skip::SystemNamespace);
+}
+
+/// Two gates on one pod, of which one operator lifts its own only, would hold it if either operator is removed.
+#[test]
+fn pods_of_the_multiarch_tuning_operator_are_skipped_unless_already_gated() {
+    let registration = json!({ "webhooks": [{
+        "name": "pod-placement-scheduling-gate.multiarch.openshift.io",
+        "namespaceSelector": { "matchLabels": { "team": "shop" } },
+    }] });
+    let all = policies(&[]).beside(MultiarchTuning::read(&registration));
+    let plain = pod(&json!({}));
+    let shop = [("team", "shop")];
+    assert_eq!(
+        chosen(&all, &shop, &plain),
+        Err(Skip::PlacedByMultiarchTuning)
+    );
+    assert_eq!(chosen(&all, &[], &plain), Ok(String::new()));
+    let gated = json!({ "spec": { "schedulingGates": [{ "name": "medley.dev/placement" }] } });
+    assert_eq!(chosen(&all, &shop, &gated), Ok(String::new()));
+    let off = pod(&json!({ "medley.dev/placement": "off" }));
+    assert_eq!(chosen(&all, &shop, &off), Err(Skip::SwitchedOff));
 }
 
 #[test]

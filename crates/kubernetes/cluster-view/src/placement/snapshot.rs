@@ -1,11 +1,13 @@
 //! The view from one reading of the cluster, for commands that run once.
 
 use api::placement::PlacementPolicy;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::node::v1;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use placement::{Cluster, RuntimeClass};
+use placement::multiarch::{self, MultiarchTuning};
+use placement::{Cluster, RuntimeClass, Skip};
 use runtime::Error;
 use serde_json::{Value, json};
 
@@ -22,7 +24,8 @@ pub struct PlacementSnapshot {
 }
 
 impl PlacementSnapshot {
-    /// Reads nodes, RuntimeClasses and policies. Users who may not read policies get the built-in one.
+    /// Reads nodes, RuntimeClasses, policies and whether the multiarch-tuning-operator runs. Users who may not read
+    /// policies get the built-in one.
     pub async fn read(client: &Client) -> Result<Self, Error> {
         let all = ListParams::default();
         let nodes: Api<Node> = Api::all(client.clone());
@@ -34,29 +37,37 @@ impl PlacementSnapshot {
             Err(error) if error.code() == Some(403) => None,
             found => found?,
         };
+        let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let operation = format!(
+            "reading MutatingWebhookConfiguration {}",
+            multiarch::REGISTRATION
+        );
+        let multiarch = registrations.get(multiarch::REGISTRATION).await;
+        let multiarch = unless_forbidden(operation, multiarch)?;
+        let multiarch = multiarch.and_then(|live| MultiarchTuning::read(&json!(live)));
         let classes = classes.into_iter().flatten().map(|class| {
             let class = RuntimeClass::read(&json!(class));
             (class.name.clone(), class)
         });
         Ok(Self {
             cluster: nodes.iter().flatten().map(placement::Node::read).collect(),
-            settings: Settings::new(policies.iter().flatten(), classes.collect()),
+            settings: Settings::new(policies.iter().flatten(), classes.collect(), multiarch),
         })
     }
 
-    /// The placement settings of the policy that applies to a pod in a namespace; the built-in ones if none does.
+    /// The placement settings of the policy that applies to a pod in a namespace, or why none does.
     pub async fn settings_for(
         &self,
         client: &Client,
         namespace: &str,
         pod: &Value,
-    ) -> Result<placement::Settings, Error> {
+    ) -> Result<Result<&placement::Settings, Skip>, Error> {
         let api: Api<Namespace> = Api::all(client.clone());
         let operation = format!("reading namespace {namespace}");
         let found = unless_forbidden(operation, api.get(namespace).await)?;
         let labels = found.map(|found| found.labels().clone());
         let labels = labels.unwrap_or_default();
         let policy = self.settings.policies.select(namespace, &labels, pod);
-        Ok(policy.map_or_else(|_| placement::Settings::default(), |it| it.settings.clone()))
+        Ok(policy.map(|policy| &policy.settings))
     }
 }

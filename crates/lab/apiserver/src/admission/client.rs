@@ -4,6 +4,7 @@
 mod connect;
 mod go_errors;
 mod pool;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use serving::{Incoming, Limits};
 use tokio::net::TcpListener;
 
 use super::flags::Flags;
-use crate::process;
+use crate::{exit, process};
 
 /// One suite probes it, with few connections.
 const LIMITS: Limits = Limits {
@@ -25,9 +25,26 @@ const LIMITS: Limits = Limits {
 /// etcd's default for `--listen-client-urls`.
 const DEFAULT_URL: &str = "http://localhost:2379";
 
+/// envtest runs `etcd --help` and searches the output for `--unsafe-no-fsync`, before it starts etcd.
+const HELP: &str = "\
+Usage:
+  etcd [flags]    answers health probes until it is stopped; objects are in kube-apiserver
+
+Flags:
+  --listen-client-urls 'http://localhost:2379'
+      The first URL is listened on.
+  --unsafe-no-fsync 'false'
+      Accepted, like all flags of etcd; nothing is written to disk.
+  --help
+      Print this text.
+";
+
 /// Answers health probes on `--listen-client-urls` until SIGTERM or SIGINT.
 pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
+    if flags.has_help() {
+        return exit::print(HELP);
+    }
     let url = flags
         .first("listen-client-urls")
         .unwrap_or(DEFAULT_URL)

@@ -38,6 +38,11 @@ impl Flags {
             .filter(|value| !value.is_empty())
     }
 
+    /// Whether the program only describes its flags.
+    pub(super) fn has_help(&self) -> bool {
+        self.get("help").is_some() || self.get("h").is_some()
+    }
+
     /// The first of a comma-separated list of values.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         self.get(name)?.split(',').next()
@@ -47,6 +52,22 @@ impl Flags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_is_a_flag_with_one_dash_or_two() {
+        for (flag, expected) in [
+            ("--help", true),
+            ("-help", true),
+            ("-h", true),
+            ("help", false),
+        ] {
+            assert_eq!(
+                Flags::parse(&[OsString::from(flag)]).has_help(),
+                expected,
+                "{flag}"
+            );
+        }
+    }
 
     #[test]
     fn all_forms_of_flags_are_read() {

@@ -13,6 +13,25 @@ use super::flags::Flags;
 use crate::lab::embedded::{Settings, bind, read_tokens};
 use crate::{exit, host, process};
 
+/// envtest runs `kube-apiserver --help` and searches the output for `--insecure-port`, which no supported version has.
+const HELP: &str = "\
+Usage:
+  kube-apiserver [flags]    serves the Kubernetes API; objects are kept in memory
+
+Flags, besides those of kube-apiserver that are accepted and ignored:
+      --advertise-address ip              address in the Endpoints of the service kubernetes
+      --bind-address ip                   address to listen on (default 0.0.0.0)
+      --cert-dir string                   folder with apiserver.crt and apiserver.key
+      --client-ca-file string             authorities of client certificates
+      --secure-port int                   port to listen on (default 6443)
+      --service-account-issuer strings    issuer of service account tokens
+      --tls-cert-file string              certificate of the server
+      --tls-private-key-file string       its key
+      --token-auth-file string            static bearer tokens
+      --version                           print the version
+  -h, --help                              print this text
+";
+
 /// Serves on `--bind-address` and `--secure-port` until SIGTERM or SIGINT.
 ///
 /// Also honoured: `--cert-dir`, `--tls-cert-file`, `--tls-private-key-file`, `--client-ca-file`,
@@ -21,6 +40,9 @@ use crate::{exit, host, process};
 /// flags of components that the embedded server lacks.
 pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
+    if flags.has_help() {
+        return exit::print(HELP);
+    }
     if flags.get("version").is_some() {
         return exit::print(&format!("Kubernetes {}\n", ::apiserver::GIT_VERSION));
     }

@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
 use super::go_errors;
+use super::verify::BundleVerifier;
 use crate::admission::service;
 use crate::pki::Identity;
 use crate::server::State;
@@ -78,20 +79,14 @@ pub(super) fn tls(
     multiplexed: bool,
     identity: Option<&Identity>,
 ) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    if authorities.is_empty() {
-        roots.extend(system_roots().roots.iter().cloned());
+    let config = ClientConfig::builder();
+    let config = if authorities.is_empty() {
+        config.with_root_certificates(system_roots().clone())
     } else {
-        let unusable = "unable to load root certificates: unable to parse bytes as PEM block";
-        for certificate in CertificateDer::pem_slice_iter(authorities) {
-            let certificate = certificate.map_err(|_| unusable.to_owned())?;
-            roots.add(certificate).map_err(|_| unusable.to_owned())?;
-        }
-        if roots.is_empty() {
-            return Err(unusable.to_owned());
-        }
-    }
-    let config = ClientConfig::builder().with_root_certificates(roots);
+        config
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(bundle_verifier(authorities)?))
+    };
     let mut config = match identity {
         None => config.with_no_client_auth(),
         Some(identity) => {
@@ -107,6 +102,13 @@ pub(super) fn tls(
         vec![b"http/1.1".to_vec()]
     };
     Ok(config)
+}
+
+fn bundle_verifier(authorities: &[u8]) -> Result<BundleVerifier, String> {
+    let unusable =
+        || "unable to load root certificates: unable to parse bytes as PEM block".to_owned();
+    let bundle = CertificateDer::pem_slice_iter(authorities).collect::<Result<Vec<_>, _>>();
+    BundleVerifier::new(bundle.map_err(|_| unusable())?).map_err(|_| unusable())
 }
 
 /// A client certificate chain and its key.

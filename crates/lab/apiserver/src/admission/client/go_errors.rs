@@ -134,6 +134,9 @@ fn of_certificate(error: &CertificateError, host: &str) -> String {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
         }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate specifies an incompatible key usage".to_owned()
+        }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let address = host.parse::<std::net::IpAddr>();
             let sort = if address.is_ok() {
