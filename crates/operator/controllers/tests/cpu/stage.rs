@@ -46,6 +46,7 @@ pub(crate) const KUBEVIRT: Installed = Installed {
     templates: false,
     virtual_machines: true,
     release: false,
+    monitoring: false,
 };
 /// Node label: the pool of a node.
 pub(crate) const POOL: &str = "pool";
