@@ -113,7 +113,10 @@ impl Trace {
     /// Compares what a stand-in wrote with the recorded file: it writes the same, and nothing that the genuine program
     /// never wrote, except for what is left out. An entry of `left_out` that hides no difference is an error.
     pub fn assert_imitates(&self, path: &Path, left_out: &[LeftOut]) -> anyhow::Result<()> {
-        let recorded = Self::read(path)?;
+        let recorded = Self::read(path).with_context(|| {
+            let text = serde_json::to_string_pretty(self).unwrap_or_default();
+            format!("the stand-in writes:\n{text}")
+        })?;
         let mut found = differences(&recorded, self);
         found.extend(self.order_differences(&recorded, left_out));
         found.extend(self.passing_differences(&recorded));
