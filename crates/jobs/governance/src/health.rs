@@ -3,6 +3,7 @@
 //! A successful write is not enough: operators process their objects asynchronously, and nodes reboot one at a time.
 //! The next item waits, so that it never depends on a change that has not taken effect.
 
+mod descheduler;
 mod machine_config;
 mod read;
 mod rendering;
@@ -59,10 +60,19 @@ pub fn health(target: &TargetRef, live: Option<&DynamicObject>, snapshot: &Snaps
         ("machineconfiguration.openshift.io", "MachineConfig") => {
             machine_config::rolled_out(&target.name, live, snapshot)
         }
-        ("operator.openshift.io", "KubeDescheduler") => descheduler(live),
+        ("operator.openshift.io", "KubeDescheduler") => descheduler::runs(live, snapshot),
         ("hco.kubevirt.io", "HyperConverged") => hyper_converged(live),
         ("remediation.medik8s.io", "NodeHealthCheck") => node_health_check(live),
         _ => applied(),
+    }
+}
+
+/// Why a change that had taken effect no longer has, although nothing edited the target: its operator rejects it now,
+/// because a precondition is gone. It takes it up again by itself.
+pub fn regression(target: &TargetRef, live: &DynamicObject) -> Option<String> {
+    match (group(target), target.kind.as_str()) {
+        ("operator.openshift.io", "KubeDescheduler") => descheduler::degraded(live),
+        _ => None,
     }
 }
 
@@ -93,26 +103,6 @@ fn applied() -> Health {
 
 fn deleted() -> Health {
     Health::Healthy("Deleted successfully".to_owned())
-}
-
-/// The descheduler operator rejects a profile while a precondition is missing, such as PSI metrics on the nodes, and
-/// retries by itself. It reports the message in the reason of the condition.
-fn descheduler(live: &DynamicObject) -> Health {
-    if let Some(degraded) =
-        condition(live, "TargetConfigControllerDegraded").filter(|found| is_true(found))
-    {
-        // Before the generation check: a rejected generation is never observed.
-        return Health::waiting(format!(
-            "KubeDescheduler is degraded{}",
-            describe_condition(degraded)
-        ));
-    }
-    match unobserved(live) {
-        Some(generation) => Health::waiting(format!(
-            "Waiting for the descheduler operator to take up generation {generation}"
-        )),
-        None => applied(),
-    }
 }
 
 fn hyper_converged(live: &DynamicObject) -> Health {

@@ -66,6 +66,8 @@ pub struct KindUse {
     pub plural: &'static str,
     /// The access that the profile needs.
     pub access: Access,
+    /// Only objects of this name are read; all, if it is `None`.
+    pub named: Option<&'static str>,
 }
 
 /// The access that a profile needs to a kind.

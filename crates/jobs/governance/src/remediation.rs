@@ -25,6 +25,7 @@ pub const CHECKS: KindUse = KindUse {
     versions: &["v1alpha1"],
     plural: "nodehealthchecks",
     access: Access::Read,
+    named: None,
 };
 
 const BEFORE: &str = "medley: ";

@@ -72,25 +72,31 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
 /// RBAC rules for the kinds that profiles use: nothing is updated, everything is applied, and only objects that a
 /// profile may have created are deleted.
 pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> Vec<PolicyRule> {
-    let mut access: BTreeMap<(&str, &str), Access> = BTreeMap::new();
+    let mut access: BTreeMap<(&str, &str, Option<&str>), Access> = BTreeMap::new();
     for uses in profiles.into_iter().flat_map(Profile::uses) {
         let most = access
-            .entry((uses.of.group, uses.plural))
+            .entry((uses.of.group, uses.plural, uses.named))
             .or_insert(Access::Read);
         if rank(uses.access) > rank(*most) {
             *most = uses.access;
         }
     }
     // Kinds of a group with the same access share a rule.
-    let mut alike: BTreeMap<(&str, u8), (Vec<&str>, Access)> = BTreeMap::new();
-    for ((group, plural), access) in access {
-        let entry = alike.entry((group, rank(access)));
+    let mut alike: BTreeMap<(&str, Option<&str>, u8), (Vec<&str>, Access)> = BTreeMap::new();
+    for ((group, plural, named), access) in access {
+        let entry = alike.entry((group, named, rank(access)));
         let (plurals, _) = entry.or_insert_with(|| (Vec::new(), access));
         plurals.push(plural);
     }
     alike
         .into_iter()
-        .map(|((group, _), (plurals, access))| rule(group, &plurals, &verbs(access)))
+        .map(|((group, named, _), (plurals, access))| {
+            let rule = rule(group, &plurals, &verbs(access));
+            match named {
+                Some(name) => only(name, rule),
+                None => rule,
+            }
+        })
         .collect()
 }
 

@@ -27,6 +27,8 @@ mod container_disk;
 #[cfg(feature = "cri")]
 mod cri;
 #[cfg(feature = "cluster")]
+mod descheduler;
+#[cfg(feature = "cluster")]
 mod embedded;
 #[cfg(feature = "cluster")]
 mod genuine;
@@ -65,6 +67,8 @@ pub use command_output::{CommandOutput, has};
 pub use container_disk::{ContainerDisk, same_bytes};
 #[cfg(feature = "cri")]
 pub use cri::CriClient;
+#[cfg(feature = "cluster")]
+pub use descheduler::DeschedulerPlayer;
 #[cfg(feature = "cluster")]
 pub use genuine::Fsync;
 pub use hostile::{Asked, FaultyServer, ScriptedResponse};

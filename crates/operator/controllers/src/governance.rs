@@ -38,6 +38,7 @@ use runtime::{
 use tracing::warn;
 
 use approvals::Approvals;
+use cluster::NamedObjects;
 use history::History;
 pub(crate) use report::Report;
 
@@ -86,6 +87,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let foreign = manager.optional_kinds();
     let history = History::follow(manager, &options.namespace);
     let approvals = Approvals::follow(manager, &options.namespace);
+    let named = NamedObjects::watch(manager, &options.registry);
     if tokio::time::timeout(CRD_WAIT_BEFORE_WARNING, configs.synced())
         .await
         .is_err()
@@ -98,12 +100,14 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // Before the first decision: a plan that a policy forbids must not run because the policy was not listed yet.
     approvals.synced().await;
     history.synced().await;
+    named.synced().await;
     let queue: Queue<Key> = Queue::new();
     let controller = GovernanceController {
         client: manager.client(),
         configs: configs.clone(),
         approvals,
         foreign: foreign.clone(),
+        named,
         history,
         report: Report::new(manager),
         options: options.clone(),
@@ -146,21 +150,27 @@ fn watch_dependencies(controller: &GovernanceController, queue: &Queue<Key>) {
         controller.configs.clone(),
         controller.options.registry.clone(),
     );
+    let enqueue_users = move |group: &str, kind: &str| {
+        for config in configs.list() {
+            let concerned = config.spec.action != Action::Ignore
+                && registry.get(&config.spec.profile).is_some_and(|profile| {
+                    let mut uses = profile.uses().iter();
+                    uses.any(|uses| uses.of.group == group && uses.of.kind == kind)
+                });
+            if concerned {
+                enqueue.add(Key::of(&config.metadata));
+            }
+        }
+    };
+    let enqueue = enqueue_users.clone();
     controller
         .foreign
         .on_change(move |change: &OptionalKindChange<'_>| {
-            let kind = change.kind();
-            for config in configs.list() {
-                let concerned = config.spec.action != Action::Ignore
-                    && registry.get(&config.spec.profile).is_some_and(|profile| {
-                        let mut uses = profile.uses().iter();
-                        uses.any(|uses| uses.of.group == kind.group && uses.of.kind == kind.kind)
-                    });
-                if concerned {
-                    enqueue.add(Key::of(&config.metadata));
-                }
-            }
+            enqueue(&change.kind().group, &change.kind().kind);
         });
+    controller
+        .named
+        .on_change(move |uses| enqueue_users(uses.of.group, uses.of.kind));
     let (enqueue, configs) = (queue.clone(), controller.configs.clone());
     controller.approvals.on_change(move || {
         for config in configs.list() {
@@ -174,6 +184,7 @@ struct GovernanceController {
     configs: Cache<VirtPlatformConfig>,
     approvals: Approvals,
     foreign: OptionalKinds,
+    named: NamedObjects,
     history: History,
     report: Report,
     options: Options,
@@ -216,7 +227,7 @@ impl GovernanceController {
         let profile = self.options.registry.get(&config.spec.profile);
         let snapshot = match profile {
             Some(profile) if config.spec.action != Action::Ignore => {
-                cluster::gather(&self.foreign, profile.uses()).await?
+                cluster::gather(&self.foreign, &self.named, profile.uses()).await?
             }
             _ => Snapshot::default(),
         };
@@ -334,7 +345,7 @@ impl GovernanceController {
             }
             // The next decision has to see this write.
             let uses = facts.profile.map(Profile::uses).unwrap_or_default();
-            let snapshot = cluster::gather(&self.foreign, uses).await?;
+            let snapshot = cluster::gather(&self.foreign, &self.named, uses).await?;
             let fresh = DecisionInputs {
                 snapshot: &snapshot,
                 now: Timestamp::now(),

@@ -138,7 +138,8 @@ fn health(target: &TargetRef) -> &'static str {
             "wait until every MachineConfigPool that takes it is Updated; nodes may reboot one after the other"
         }
         ("operator.openshift.io", "KubeDescheduler") => {
-            "wait until status.observedGeneration is metadata.generation, and TargetConfigControllerDegraded is not True"
+            "wait until Deployment descheduler runs with the annotation kubedeschedulers.operator.openshift.io/cluster of its \
+             metadata.generation, and TargetConfigControllerDegraded is False"
         }
         ("hco.kubevirt.io", "HyperConverged") => {
             "wait until status.observedGeneration is metadata.generation, and neither Degraded nor Progressing is True"

@@ -17,7 +17,7 @@ use kube_core::DynamicObject;
 use super::{Decider, Decision, DecisionInputs, NextStep, draft, execute, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
-use crate::health::Health;
+use crate::health::{self, Health};
 use crate::plan::{self, Draft};
 use crate::snapshot::part_with;
 use crate::{ownership, values};
@@ -399,8 +399,27 @@ pub(super) fn wanted_changes(
     found
 }
 
+/// Fails the items that their operators reject since they were applied. [`in_sync`] completes them again.
+fn note_regressions(decider: &mut Decider<'_>) {
+    for index in 0..decider.status.items.len() {
+        let item = &decider.status.items[index];
+        if item.operation == Operation::Delete || item.state != ItemState::Completed {
+            continue;
+        }
+        let live = decider.facts.snapshot.target(&item.target_ref);
+        let regression = live.and_then(|live| health::regression(&item.target_ref, live));
+        if let Some(why) = regression {
+            decider.touch(index, |item| {
+                item.state = ItemState::Failed;
+                item.message = Some(format!("Health check failed: {why}"));
+            });
+        }
+    }
+}
+
 /// Nothing has changed.
 fn unchanged(mut decider: Decider<'_>) -> Decision {
+    note_regressions(&mut decider);
     let failed = decider
         .status
         .items

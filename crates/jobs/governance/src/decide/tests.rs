@@ -3,6 +3,7 @@
 mod applying;
 mod approving;
 mod cluster;
+mod degrading;
 mod density;
 mod drifting;
 mod executing;

@@ -367,21 +367,6 @@ fn status(api_version: &str, kind: &str, status: &Value) -> String {
 
 #[rstest]
 #[case(json!(null), "ok: Applied successfully")]
-#[case(json!({ "observedGeneration": 3, "conditions": [{ "type": "TargetConfigControllerDegraded", "status": "False" }] }), "ok: Applied successfully")]
-#[case(json!({ "observedGeneration": 2 }), "waiting: Waiting for the descheduler operator to take up generation 3")]
-#[case(
-    json!({ "observedGeneration": 2, "conditions": [{ "type": "TargetConfigControllerDegraded", "status": "True", "reason": "profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes" }] }),
-    "waiting: KubeDescheduler is degraded: profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes"
-)]
-fn degraded_descheduler_is_waited_for(#[case] is: Value, #[case] expected: &str) {
-    assert_eq!(
-        status("operator.openshift.io/v1", "KubeDescheduler", &is),
-        expected
-    );
-}
-
-#[rstest]
-#[case(json!(null), "ok: Applied successfully")]
 #[case(json!({ "observedGeneration": 3, "conditions": [{ "type": "Available", "status": "True" }] }), "ok: Applied successfully")]
 #[case(json!({ "conditions": [{ "type": "Degraded", "status": "True", "message": "no" }, { "type": "Progressing", "status": "True" }] }), "waiting: HyperConverged is degraded: no")]
 #[case(json!({ "conditions": [{ "type": "Progressing", "status": "True", "reason": "Reconciling" }] }), "waiting: HyperConverged is progressing: Reconciling")]

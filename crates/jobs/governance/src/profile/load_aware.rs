@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::adoption::{self, Edit};
 use super::kinds::{
-    HYPER_CONVERGED, HYPER_CONVERGEDS, KUBE_DESCHEDULER, KUBE_DESCHEDULERS, MACHINE_CONFIG,
-    MACHINE_CONFIG_POOLS, MACHINE_CONFIGS,
+    DESCHEDULER_DEPLOYMENTS, HYPER_CONVERGED, HYPER_CONVERGEDS, KUBE_DESCHEDULER,
+    KUBE_DESCHEDULERS, MACHINE_CONFIG, MACHINE_CONFIG_POOLS, MACHINE_CONFIGS,
 };
 use super::pools::{self, ROLE};
 use super::schema::Installed;
@@ -75,6 +75,7 @@ impl Profile for LoadAwareRebalancing {
         const {
             &[
                 KUBE_DESCHEDULERS,
+                DESCHEDULER_DEPLOYMENTS,
                 MACHINE_CONFIGS,
                 MACHINE_CONFIG_POOLS,
                 HYPER_CONVERGEDS,

@@ -61,6 +61,7 @@ const fn template(group: &'static str, kind: &'static str, plural: &'static str)
         versions: &[TEMPLATE_VERSION],
         plural,
         access: Access::Read,
+        named: None,
     }
 }
 

@@ -286,6 +286,7 @@ impl Profile for Many {
             versions: &["v1"],
             plural: "configmaps",
             access: Access::ApplyAndDelete,
+            named: None,
         }]
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use governance::Registry;
 use governance::profile::KindUse;
 use governance::snapshot::{Kind, Snapshot};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,9 +11,67 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
-use runtime::{Error, OptionalKinds};
+use runtime::{Cache, Change, Error, Manager, OptionalKinds};
 
 use super::target::TargetWrite;
+
+/// The objects of built-in kinds that profiles read by name: reading all Deployments of a cluster for one of them would
+/// cost memory and permissions.
+#[derive(Clone, Default)]
+pub(super) struct NamedObjects {
+    caches: Vec<(KindUse, Cache<DynamicObject>)>,
+}
+
+impl NamedObjects {
+    /// Starts watching the objects that any of the profiles names.
+    pub(super) fn watch(manager: &Manager, registry: &Registry) -> Self {
+        let mut named = Self::default();
+        for uses in registry.iter().flat_map(|profile| profile.uses()) {
+            let (Some(name), Some(version)) = (uses.named, uses.versions.first()) else {
+                continue;
+            };
+            if named.cache(uses).is_some() {
+                continue;
+            }
+            let api = Api::all_with(manager.client(), &resource(uses, version));
+            let (cache, reflector) = Cache::follow_named(api, name);
+            manager.spawn(reflector);
+            named.caches.push((*uses, cache));
+        }
+        named
+    }
+
+    /// Waits until all objects are listed.
+    pub(super) async fn synced(&self) {
+        for (_, cache) in &self.caches {
+            cache.synced().await;
+        }
+    }
+
+    /// Calls `notify` with the kind of every object that changes.
+    pub(super) fn on_change(&self, notify: impl Fn(&KindUse) + Clone + Send + Sync + 'static) {
+        for (uses, cache) in &self.caches {
+            let (notify, uses) = (notify.clone(), *uses);
+            cache.on_change(move |_: &Change<DynamicObject>| notify(&uses));
+        }
+    }
+
+    fn cache(&self, uses: &KindUse) -> Option<&Cache<DynamicObject>> {
+        let mut caches = self.caches.iter();
+        let found = caches.find(|(of, _)| of.of == uses.of && of.named == uses.named);
+        found.map(|(_, cache)| cache)
+    }
+}
+
+fn resource(uses: &KindUse, version: &str) -> ApiResource {
+    let kind = GroupVersionKind::gvk(uses.of.group, version, uses.of.kind);
+    ApiResource::from_gvk_with_plural(&kind, uses.plural)
+}
+
+/// Whether a group is part of Kubernetes: a CRD has to have a group with a dot.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.')
+}
 
 /// The preferred version of a kind among those that are served.
 fn version(foreign: &OptionalKinds, uses: &KindUse) -> Option<GroupVersionKind> {
@@ -31,7 +90,7 @@ fn version(foreign: &OptionalKinds, uses: &KindUse) -> Option<GroupVersionKind> 
 
 /// Starts watching kinds; those that are not installed yet are watched as soon as they are.
 pub(super) fn follow(foreign: &OptionalKinds, uses: &[KindUse]) {
-    for one in uses {
+    for one in uses.iter().filter(|one| one.named.is_none()) {
         if let Some(kind) = version(foreign, one) {
             foreign.follow(&kind);
         }
@@ -39,9 +98,24 @@ pub(super) fn follow(foreign: &OptionalKinds, uses: &[KindUse]) {
 }
 
 /// The current objects, from caches.
-pub(super) async fn gather(foreign: &OptionalKinds, uses: &[KindUse]) -> Result<Snapshot, Error> {
+pub(super) async fn gather(
+    foreign: &OptionalKinds,
+    named: &NamedObjects,
+    uses: &[KindUse],
+) -> Result<Snapshot, Error> {
     let mut snapshot = Snapshot::default();
     for one in uses {
+        if let (Some(cache), Some(version)) = (named.cache(one), one.versions.first()) {
+            let objects = cache.list().into_iter();
+            let kind = Kind {
+                version: (*version).to_owned(),
+                plural: one.plural.to_owned(),
+                definition: None,
+                objects: objects.map(|object| (key(&object), object)).collect(),
+            };
+            snapshot.insert(one.of, kind);
+            continue;
+        }
         let Some(kind) = version(foreign, one) else {
             continue;
         };
@@ -97,19 +171,21 @@ pub async fn look(client: &Client, uses: &[KindUse]) -> Result<Snapshot, Error> 
                 versions.any(|served| served.served && served.name == *version)
             })
         };
-        // Profiles name no aggregated kinds. A named group without a CRD is an operator that is
-        // not installed; only core kinds have neither.
-        if definition.is_none() && !one.of.group.is_empty() {
+        // Profiles name no aggregated kinds: a group of another operator without a CRD is one that is not installed.
+        if definition.is_none() && !is_built_in(one.of.group) {
             continue;
         }
         let Some(version) = one.versions.iter().copied().find(serves) else {
             continue;
         };
         let kind = GroupVersionKind::gvk(one.of.group, version, one.of.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, one.plural);
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(one, version));
+        let params = match one.named {
+            Some(name) => ListParams::default().fields(&format!("metadata.name={name}")),
+            None => ListParams::default(),
+        };
         let objects = api
-            .list(&ListParams::default())
+            .list(&params)
             .await
             .map_err(Error::api(format!("listing {}", one.plural)))?;
         let objects: BTreeMap<_, _> = objects

@@ -8,7 +8,7 @@ use governance::snapshot::Snapshot;
 use kube::core::GroupVersionKind;
 use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 
-use super::cluster;
+use super::cluster::{self, NamedObjects};
 
 /// Name of the controller, and its field manager.
 const NAME: &str = "medley-remediation";
@@ -55,7 +55,8 @@ impl Reconcile for RemediationController {
     }
 
     async fn reconcile(&self, _all: &Key) -> Result<Next, Error> {
-        let snapshot = cluster::gather(&self.foreign, &[CHECKS]).await?;
+        let named = NamedObjects::default();
+        let snapshot = cluster::gather(&self.foreign, &named, &[CHECKS]).await?;
         let configs = self.configs.list();
         let checks = snapshot.list(CHECKS.of).map(Arc::as_ref);
         for change in changes(configs.iter().map(Arc::as_ref), checks) {

@@ -52,6 +52,7 @@ impl Profile for ThreeItems {
             versions: &["v1"],
             plural: "configmaps",
             access: Access::ApplyAndDelete,
+            named: None,
         }]
     }
 

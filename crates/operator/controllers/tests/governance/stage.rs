@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
 use runtime::Manager;
 use serde_json::{Value, json};
-use testkit::{TestCluster, by, wait_until};
+use testkit::{DeschedulerPlayer, TestCluster, by, wait_until};
 
 pub(crate) use crate::ours::NAMESPACE;
 use crate::ours::Ours;
@@ -35,11 +35,14 @@ pub(crate) const DENSITY: &str = "virt-higher-density";
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     others: Mutex<Option<Manager>>,
+    /// In place of the descheduler's operator, or of the controllers that run its Deployment.
+    player: Mutex<Option<DeschedulerPlayer>>,
     ours: Ours,
 }
 
 impl Stage {
-    /// Current CRDs, with HCO v1beta1 and its flat paths; no upstream operators, but ours.
+    /// Current CRDs, with HCO v1beta1 and its flat paths; no upstream operators but the descheduler's, which accepts
+    /// everything.
     pub(crate) async fn quiet() -> anyhow::Result<Arc<Self>> {
         let stage = Self::with(Installed {
             descheduler: Some(DeschedulerRelease::V5_32),
@@ -47,6 +50,8 @@ impl Stage {
             ..Installed::demo()
         })
         .await?;
+        let player = DeschedulerPlayer::accepting(stage.cluster.client());
+        *stage.player.lock() = Some(player);
         stage.operator("v0.1.30").await?;
         Ok(stage)
     }
@@ -70,6 +75,7 @@ impl Stage {
         Ok(Arc::new(Self {
             cluster,
             others: Mutex::default(),
+            player: Mutex::default(),
             ours: Ours::default(),
         }))
     }
@@ -79,6 +85,8 @@ impl Stage {
         let manager = Manager::new(self.cluster.client());
         operators::start(&manager, self.cluster.client(), SIMULATION_SPEED).await;
         *self.others.lock() = Some(manager);
+        let player = DeschedulerPlayer::running(self.cluster.client());
+        *self.player.lock() = Some(player);
     }
 
     /// Starts our operator in a version, after stopping the previous one.

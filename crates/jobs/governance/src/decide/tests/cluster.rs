@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exchange::{Request, Response};
 use crate::ownership::Conflict;
+use crate::profile::kinds::{DEPLOYMENT, KUBE_DESCHEDULER};
 use crate::snapshot::{GroupKind, Kind, Snapshot};
 
 /// The segments of a path: keys may hold dots.
@@ -94,7 +95,14 @@ impl Cluster {
         for (of, installed) in &self.kinds {
             let objects = self.objects.iter().filter(|((kind, _, _), _)| kind == of);
             let objects = objects.map(|((_, namespace, name), stored)| {
-                let object = serde_json::from_value(stored.read()).unwrap();
+                let mut object = stored.read();
+                if *of == KUBE_DESCHEDULER && object["status"].is_null() {
+                    // Its operator accepts it.
+                    let accepted =
+                        json!({ "type": "TargetConfigControllerDegraded", "status": "False" });
+                    object["status"] = json!({ "conditions": [accepted] });
+                }
+                let object = serde_json::from_value(object).unwrap();
                 ((namespace.clone(), name.clone()), Arc::new(object))
             });
             let kind = Kind {
@@ -105,6 +113,7 @@ impl Cluster {
             };
             snapshot.insert(*of, kind);
         }
+        snapshot.insert(DEPLOYMENT, descheduler());
         snapshot
     }
 
@@ -280,6 +289,26 @@ impl Stored {
         let mut object = self.value.clone();
         object["metadata"]["managedFields"] = json!(entries);
         object
+    }
+}
+
+/// The running descheduler, which its operator made from the only generation that objects have here.
+fn descheduler() -> Kind {
+    let (namespace, name) = ("openshift-kube-descheduler-operator", "descheduler");
+    let annotations = json!({ "kubedeschedulers.operator.openshift.io/cluster": "0" });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "template": { "metadata": { "annotations": annotations } } },
+        "status": { "conditions": [{ "type": "Available", "status": "True" }] },
+    });
+    let key = (namespace.to_owned(), name.to_owned());
+    let object = Arc::new(serde_json::from_value(deployment).unwrap());
+    Kind {
+        version: "v1".to_owned(),
+        plural: "deployments".to_owned(),
+        definition: None,
+        objects: BTreeMap::from([(key, object)]),
     }
 }
 
