@@ -3,6 +3,8 @@
 
 #[path = "beside/fixture.rs"]
 mod fixture;
+#[path = "../crates/lab/fleet/recordings/descheduler/story.rs"]
+mod story;
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +14,14 @@ use fleet::operators::{self, HyperConvergedVersion, Installed};
 use kube::Api;
 use kube::api::{DynamicObject, Patch};
 use serde_json::{Value, json};
-use testkit::{Process, by, free_port, install_peer_crds, until};
+use testkit::recording::recording;
+use testkit::{Process, by, free_port, install_peer_crds, peer, peer_version, until};
 
 use fixture::{GenuineCluster, WAIT_TIMEOUT};
 
 const OPERATOR: &str = "cluster-kube-descheduler-operator";
 const OPERATOR_NAMESPACE: &str = "openshift-kube-descheduler-operator";
+const IGNORES_PSI: &str = "EXPERIMENTAL_DISABLE_PSI_CHECK";
 const CONFIG: &str = "load-aware-rebalancing";
 /// The generation that the operator made a Deployment from; it sets no `observedGeneration`
 /// (`pkg/operator/target_config_reconciler.go`).
@@ -40,20 +44,7 @@ impl Story {
             ..Installed::default()
         };
         operators::install(&beside.cluster.client(), &installed).await?;
-        install_peer_crds(&beside.cluster, OPERATOR).await?;
-        // What the operator's informers and assets need of OpenShift and of the Prometheus operator.
-        beside
-            .define("config.openshift.io/v1", "Scheduler", false)
-            .await?;
-        beside
-            .define("route.openshift.io/v1", "Route", true)
-            .await?;
-        beside
-            .define("monitoring.coreos.com/v1", "PrometheusRule", true)
-            .await?;
-        beside
-            .define("monitoring.coreos.com/v1", "ServiceMonitor", true)
-            .await?;
+        define_kinds(&beside).await?;
         for (name, labels) in [
             (
                 OPERATOR_NAMESPACE,
@@ -65,12 +56,6 @@ impl Story {
                 "metadata": { "name": name, "labels": labels } });
             beside.apply(namespace).await?;
         }
-        beside
-            .apply(
-                json!({ "apiVersion": "config.openshift.io/v1", "kind": "Scheduler",
-                "metadata": { "name": "cluster" } }),
-            )
-            .await?;
         beside.cluster.node("worker-1", "amd64", "worker").await?;
         beside
             .apply(json!({ "apiVersion": "v1", "kind": "Node", "metadata": {
@@ -179,6 +164,29 @@ impl Story {
     }
 }
 
+/// The operator's CRD, and what its informers and assets need of OpenShift and of the Prometheus operator.
+async fn define_kinds(beside: &GenuineCluster) -> anyhow::Result<()> {
+    install_peer_crds(&beside.cluster, OPERATOR).await?;
+    for (version, kind, namespaced) in [
+        ("config.openshift.io/v1", "Scheduler", false),
+        ("config.openshift.io/v1", "APIServer", false),
+        ("route.openshift.io/v1", "Route", true),
+        ("monitoring.coreos.com/v1", "PrometheusRule", true),
+        ("monitoring.coreos.com/v1", "ServiceMonitor", true),
+    ] {
+        beside.define(version, kind, namespaced).await?;
+    }
+    for kind in ["Scheduler", "APIServer"] {
+        beside
+            .apply(json!({
+                "apiVersion": "config.openshift.io/v1", "kind": kind,
+                "metadata": { "name": "cluster" },
+            }))
+            .await?;
+    }
+    Ok(())
+}
+
 fn configure_operator(command: &mut Command, kubeconfig: &Path) {
     let port = free_port().unwrap();
     command
@@ -197,7 +205,56 @@ fn configure_operator(command: &mut Command, kubeconfig: &Path) {
             "registry.example/softtainter:1",
         )
         // Nodes of this cluster have no kernel.
-        .env("EXPERIMENTAL_DISABLE_PSI_CHECK", "true");
+        .env(IGNORES_PSI, "true");
+}
+
+/// The operator alone, for the recording.
+struct Alone {
+    operator: Option<Process>,
+    beside: GenuineCluster,
+    starts: u32,
+}
+
+impl story::Stage for Alone {
+    /// The operator looks for PSI metrics where it runs; it starts anew, without them in a mount namespace of its own.
+    async fn set_psi(&mut self, enabled: bool) -> anyhow::Result<()> {
+        self.operator = None;
+        self.beside.delete_leases(OPERATOR_NAMESPACE).await?;
+        self.starts += 1;
+        let folder = self.beside.served.folder();
+        let folder = folder.join(format!("{OPERATOR}-{}", self.starts));
+        std::fs::create_dir_all(&folder)?;
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+            .arg("mount -t tmpfs tmpfs /proc && exec \"$0\" \"$@\"")
+            .arg(peer(OPERATOR)?);
+        configure_operator(&mut command, &self.beside.served.kubeconfig);
+        if !enabled {
+            command.env_remove(IGNORES_PSI);
+        }
+        self.operator = Some(Process::spawn(&mut command, &folder)?);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_writes_what_is_recorded() -> anyhow::Result<()> {
+    let beside = GenuineCluster::start().await?;
+    define_kinds(&beside).await?;
+    let story = story::Story::prepare(beside.cluster.client()).await?;
+    let mut stage = Alone {
+        operator: None,
+        beside,
+        starts: 0,
+    };
+    let played = story.play(&mut stage).await;
+    let played = played.with_context(|| {
+        let output = stage.operator.as_ref().map(Process::output);
+        format!("log of {OPERATOR}:\n{}", output.unwrap_or_default())
+    });
+    let trace = played?.finish();
+    trace.assert_recorded(&recording(story::RECORDING), &peer_version(OPERATOR)?)
 }
 
 fn degraded(live: &DynamicObject) -> Option<&Value> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! MachineConfigs --render--> rendered-<pool>-<hash> --roll out--> nodes, one after the other
-//! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
+//! KubeDescheduler/cluster --> Deployment of the descheduler, or refused while worker nodes lack PSI
 //! HyperConverged, NodeHealthCheck --> conditions
 //! StorageClass --> StorageProfile: recommended claim properties and snapshot class
 //! ClusterVersion --> Deployments of cluster operators --> ClusterOperators, in the order of a release
@@ -22,6 +22,7 @@ mod install;
 mod kinds;
 mod kubevirt;
 mod machine_config;
+mod monitoring;
 pub mod names;
 mod node_health;
 pub(crate) mod release;
@@ -51,6 +52,8 @@ pub struct Installed {
     pub descheduler: Option<DeschedulerRelease>,
     /// The machine-config operator.
     pub machine_config: bool,
+    /// OpenShift's monitoring, which the descheduler operator needs for profiles that move virtual machines.
+    pub monitoring: bool,
     /// The virtualization operator.
     pub hyperconverged: Option<HyperConvergedVersion>,
     /// Node health checks and the remediation templates.
@@ -75,6 +78,7 @@ impl Installed {
         Self {
             descheduler: Some(DeschedulerRelease::Current),
             machine_config: true,
+            monitoring: true,
             hyperconverged: Some(HyperConvergedVersion::V1),
             node_health: true,
             cdi: true,

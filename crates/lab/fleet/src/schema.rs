@@ -206,9 +206,18 @@ pub(crate) fn operator_spec() -> Value {
 pub(crate) fn operator_status() -> Value {
     object([
         ("conditions", operator_conditions()),
+        ("generations", list(&generations())),
         ("observedGeneration", int64()),
         ("readyReplicas", int32()),
         ("version", text()),
+    ])
+}
+
+/// The versions of objects that an OpenShift operator wrote.
+fn generations() -> Value {
+    object([
+        ("group hash name namespace resource", text()),
+        ("lastGeneration", int64()),
     ])
 }
 

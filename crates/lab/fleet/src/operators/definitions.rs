@@ -7,6 +7,7 @@ mod descheduler;
 mod hyperconverged;
 mod kubevirt;
 mod machine_config;
+mod monitoring;
 mod node_health;
 mod release;
 mod templates;
@@ -34,6 +35,7 @@ pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition
     if installed.cdi {
         all.extend(cdi::definitions());
     }
+    all.extend(installed.monitoring.then(monitoring::route));
     all.extend(installed.ssp.then(templates::ssp));
     all.extend(installed.templates.then(templates::template));
     if installed.virtual_machines {

@@ -1,24 +1,43 @@
-//! The simulated descheduler operator: it accepts its configuration, or reports why it does not.
+//! The simulated descheduler operator: it runs the descheduler with its configuration, or reports why it does not.
+//!
+//! Compared with cluster-kube-descheduler-operator at commit f537ae654848: `recordings/descheduler` has what that wrote, and
+//! `tests/recordings.rs` holds this to it. It sets no `observedGeneration`, does not look at `spec.managementState`, and
+//! writes nothing about a configuration that it cannot read. Not imitated: the policy of the descheduler, its roles and
+//! alerts, included and excluded namespaces, and conflicts with the profile of the scheduler. The genuine operator looks for
+//! PSI metrics on the node that it runs on; this one, on all workers.
+
+mod deployment;
+mod verdict;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
-use kube::Client;
-use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use kube::api::{DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use runtime::{
+    Absent as _, Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue,
+    Reconcile, Writer,
+};
 use serde_json::{Value, json};
 
 use super::conditions::NewCondition;
 use super::kinds::kube_descheduler;
-use super::names::{CLUSTER, DESCHEDULER_NAMESPACE, PSI};
-use super::report::{Objects, conditions, generation};
-use crate::names::{OS, ROLE, annotation_is_true, label};
+use super::names::{CLUSTER, DESCHEDULER_NAMESPACE, MONITORING_NAMESPACE, PROMETHEUS_ROUTE};
+use super::report::{Objects, terse_conditions};
+use deployment::{OPERAND, SOFT_TAINTER};
+use verdict::{Surroundings, Verdict, has_psi, runs_machines, verdict};
 
 /// Whether the operator could apply its configuration.
 const CONDITION: &str = "TargetConfigControllerDegraded";
+/// Field manager.
+const MANAGER: &str = "descheduler-operator";
 
 struct Operator {
     deschedulers: Objects,
+    deployments: Writer<Deployment>,
     nodes: Cache<Node>,
+    foreign: OptionalKinds,
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
@@ -28,15 +47,31 @@ pub(super) async fn start(manager: &Manager, client: Client) {
     let only = || Key::new(DESCHEDULER_NAMESPACE, CLUSTER);
     queue.enqueue_mapped(&deschedulers.cache, move |_| Some(only()));
     queue.enqueue_mapped(&nodes, move |change| {
-        let has_psi = |side: &Option<Arc<Node>>| side.as_deref().map(has_psi);
-        (has_psi(&change.old) != has_psi(&change.new)).then(only)
+        let facts =
+            |side: &Option<Arc<Node>>| side.as_deref().map(|it| (has_psi(it), runs_machines(it)));
+        (facts(&change.old) != facts(&change.new)).then(only)
+    });
+    let foreign = manager.optional_kinds().clone();
+    foreign.follow(&route());
+    let enqueue = queue.clone();
+    foreign.on_change(move |change: &OptionalKindChange<'_>| {
+        if *change.kind() == route() {
+            enqueue.add(only());
+        }
     });
     tokio::join!(deschedulers.cache.synced(), nodes.synced());
+    let api = Api::namespaced(client, DESCHEDULER_NAMESPACE);
     let operator = Operator {
         deschedulers,
+        deployments: Writer::new(api, MANAGER).force(true),
         nodes,
+        foreign,
     };
     manager.start(operator, &queue, 1);
+}
+
+fn route() -> GroupVersionKind {
+    GroupVersionKind::gvk("route.openshift.io", "v1", "Route")
 }
 
 impl Reconcile for Operator {
@@ -49,57 +84,79 @@ impl Reconcile for Operator {
             return Ok(Next::Wait);
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
-        // An unmanaged configuration is not reconciled and keeps its last conditions.
-        if spec["managementState"] != "Managed" {
-            return Ok(Next::Wait);
+        match verdict(spec, &self.surroundings().await?) {
+            Verdict::Unreadable => {}
+            Verdict::Refused(why) => {
+                self.scale_down().await?;
+                // As upstream, the reason is a sentence instead of a CamelCase word.
+                self.report(
+                    &object,
+                    NewCondition::with_reason(CONDITION, true, why, ""),
+                    &[],
+                )
+                .await?;
+            }
+            Verdict::Accepted { taints } => {
+                let mut written = vec![self.apply(&object, OPERAND).await?];
+                if taints {
+                    written.push(self.apply(&object, SOFT_TAINTER).await?);
+                } else if let Some(old) =
+                    self.deployments.get(&deployment_key(SOFT_TAINTER)).await?
+                {
+                    self.deployments.delete(&old.metadata).await?;
+                }
+                self.report(
+                    &object,
+                    NewCondition::without_reason(CONDITION, false),
+                    &written,
+                )
+                .await?;
+            }
         }
-        let refusal = refusal(spec, lacks_psi(&self.nodes.list()));
-        let refused = refusal.is_some();
-        // As upstream, the reason is a sentence instead of a CamelCase word.
-        let condition =
-            NewCondition::with_reason(CONDITION, refused, refusal.unwrap_or_default(), "");
-        let status = json!({
-            "observedGeneration": generation(&object),
-            "readyReplicas": i32::from(!refused),
-            "conditions": conditions(&object, vec![condition]),
-        });
-        self.deschedulers.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }
 
-/// Why the operator rejects its configuration.
-fn refusal(spec: &Value, lacks_psi: bool) -> Option<String> {
-    let interval = spec["deschedulingIntervalSeconds"].as_i64();
-    if interval.is_none_or(|seconds| seconds <= 0) {
-        let text = "descheduler should have an interval set and it should be greater than 0";
-        return Some(text.to_owned());
+fn deployment_key(name: &str) -> Key {
+    Key::new(DESCHEDULER_NAMESPACE, name)
+}
+
+impl Operator {
+    async fn surroundings(&self) -> Result<Surroundings, Error> {
+        let routes = self.foreign.open(&route()).await?;
+        let prometheus = routes.and_then(|it| it.get(MONITORING_NAMESPACE, PROMETHEUS_ROUTE));
+        Ok(Surroundings {
+            prometheus: prometheus.map(|route| route.data.clone()),
+            nodes: self.nodes.list(),
+        })
     }
-    let profiles = spec["profiles"].as_array().into_iter().flatten();
-    let migrating = profiles
-        .filter_map(Value::as_str)
-        .find(|profile| profile.ends_with("KubeVirtRelieveAndMigrate"))?;
-    lacks_psi.then(|| {
-        format!(
-            "profile {migrating} can only be used when PSI metrics are enabled for the worker nodes"
-        )
-    })
-}
 
-/// Whether a worker node lacks PSI metrics. In a cluster without workers all nodes count.
-fn lacks_psi(nodes: &[Arc<Node>]) -> bool {
-    let worker = format!("{ROLE}worker");
-    let is_linux = |node: &&Arc<Node>| label(&node.metadata, OS) != Some("windows");
-    let linux: Vec<_> = nodes.iter().filter(is_linux).collect();
-    let is_worker = |node: &&Arc<Node>| label(&node.metadata, &worker).is_some();
-    let has_workers = linux.iter().any(is_worker);
-    let mut counted = linux.iter().filter(|it| !has_workers || is_worker(it));
-    counted.any(|node| !has_psi(node))
-}
+    async fn apply(&self, object: &DynamicObject, name: &str) -> Result<Deployment, Error> {
+        let wanted = deployment::wanted(object, name);
+        self.deployments.apply(&deployment_key(name), &wanted).await
+    }
 
-fn has_psi(node: &Node) -> bool {
-    annotation_is_true(&node.metadata, PSI)
-}
+    async fn scale_down(&self) -> Result<(), Error> {
+        let patch = json!({ "spec": { "replicas": 0 } });
+        let scaled = self
+            .deployments
+            .merge(&deployment_key(OPERAND), &patch)
+            .await;
+        scaled.not_found_as_none().map(drop)
+    }
 
-#[cfg(test)]
-mod tests;
+    /// Sets the condition, and the generations of the Deployments that were written.
+    async fn report(
+        &self,
+        object: &DynamicObject,
+        condition: NewCondition,
+        written: &[Deployment],
+    ) -> Result<(), Error> {
+        let mut status = json!({ "conditions": terse_conditions(object, vec![condition]) });
+        if !written.is_empty() {
+            let old = object.data.pointer("/status/generations");
+            status["generations"] = deployment::generations(old, written);
+        }
+        self.deschedulers.report(object, status).await.map(drop)
+    }
+}

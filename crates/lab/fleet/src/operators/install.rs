@@ -11,15 +11,16 @@ use kube::{Api, Client};
 use runtime::{Error, Key, Writer, wait_until_served};
 use serde_json::{Value, json};
 
+use super::importer::labels;
 use super::kinds::{
     cluster_version, hyperconverged, importer, kubevirt, machine_configuration, resource,
 };
 use super::names::{
     AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
-    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL,
-    TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
+    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE,
+    MONITORING_NAMESPACE, ROLE_LABEL, TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
 };
-use super::{Installed, definitions, release};
+use super::{Installed, definitions, monitoring, release};
 use crate::names::{ROLE, SIMULATED, annotation_is_true};
 
 /// Field manager of the CRDs.
@@ -62,6 +63,9 @@ pub(crate) async fn install_with(
     for (kind, namespace, object) in objects {
         create(client, &kind, namespace, object).await?;
     }
+    if installed.monitoring && is_ours(&monitoring::route()) {
+        monitoring::publish(client).await?;
+    }
     Ok(())
 }
 
@@ -69,6 +73,7 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
     let wanted = [
         (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
         (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
+        (installed.monitoring, MONITORING_NAMESPACE),
         (installed.hyperconverged.is_some(), VIRTUALIZATION_NAMESPACE),
         (installed.node_health, AVAILABILITY_NAMESPACE),
         (installed.ssp, BOOT_IMAGE_NAMESPACE),
@@ -164,7 +169,10 @@ fn objects(
     }
     if installed.cdi {
         for (kind, name) in [("CDI", IMPORTER), ("CDIConfig", IMPORTER_CONFIG)] {
-            let object = json!({ "metadata": { "name": name }, "spec": {} });
+            let mut object = json!({ "metadata": { "name": name }, "spec": {} });
+            if kind == "CDIConfig" {
+                object["metadata"]["labels"] = json!(labels());
+            }
             all.push((importer(kind), None, object));
         }
     }

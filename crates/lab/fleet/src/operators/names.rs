@@ -2,6 +2,10 @@
 
 /// Namespace of the descheduler operator and of `KubeDescheduler/cluster`.
 pub const DESCHEDULER_NAMESPACE: &str = "openshift-kube-descheduler-operator";
+/// Namespace of OpenShift's monitoring.
+pub const MONITORING_NAMESPACE: &str = "openshift-monitoring";
+/// The Route of Prometheus.
+pub const PROMETHEUS_ROUTE: &str = "prometheus-k8s";
 /// Namespace of the machine-config operator.
 pub const MACHINE_CONFIG_NAMESPACE: &str = "openshift-machine-config-operator";
 /// Namespace of the virtualization operator and of its `HyperConverged`.

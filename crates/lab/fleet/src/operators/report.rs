@@ -85,6 +85,16 @@ pub(super) fn conditions(object: &DynamicObject, new_conditions: Vec<NewConditio
     json!(merge_conditions(&old, new_conditions, &now()))
 }
 
+/// The same without empty reasons and messages, as operators of OpenShift write them.
+pub(super) fn terse_conditions(object: &DynamicObject, new_conditions: Vec<NewCondition>) -> Value {
+    let mut all = conditions(object, new_conditions);
+    let fields = all.as_array_mut().into_iter().flatten();
+    for fields in fields.filter_map(Value::as_object_mut) {
+        fields.retain(|_, value| value != "");
+    }
+    all
+}
+
 /// The same in the form of `metav1.Condition`, with the observed generation.
 pub(super) fn observed_conditions(
     object: &DynamicObject,
