@@ -5,11 +5,14 @@
 mod fixture;
 #[path = "beside/cdi/recording.rs"]
 mod recording;
+#[path = "../crates/lab/fleet/recordings/cdi/story.rs"]
+mod storage;
 #[path = "beside/cdi/story.rs"]
 mod story;
 
 use serde_json::json;
-use testkit::until;
+use testkit::recording::recording as recorded;
+use testkit::{peer_version, until};
 
 use fixture::WAIT_TIMEOUT;
 use recording::Recording;
@@ -17,6 +20,27 @@ use story::{CDI_DONE, MEDLEY_DONE, NAMESPACE, Story};
 
 /// What CDI writes on a finished PVC and its DataVolume.
 const RECORDING: &str = include_str!("beside/cdi/finished_import.json");
+
+/// A provisioner that CDI knows, and that is like the simulated driver of the lab.
+const KNOWN: &str = "openshift-storage.rbd.csi.ceph.com";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_and_configuration_are_as_recorded() -> anyhow::Result<()> {
+    let mut stage = Story::start().await?;
+    for (kind, namespaced) in [
+        ("VolumeSnapshot", true),
+        ("VolumeSnapshotClass", false),
+        ("VolumeSnapshotContent", false),
+    ] {
+        let version = "snapshot.storage.k8s.io/v1";
+        stage.beside.define(version, kind, namespaced).await?;
+    }
+    let story = storage::Story::prepare(stage.beside.cluster.client(), KNOWN).await?;
+    stage.cdi_runs().await?;
+    let trace = story.play().await?.finish();
+    let path = recorded(storage::RECORDING);
+    trace.assert_recorded(&path, &peer_version("cdi-controller")?)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_import_is_taken_over() -> anyhow::Result<()> {

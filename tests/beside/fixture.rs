@@ -129,7 +129,9 @@ impl GenuineCluster {
         namespaced: bool,
     ) -> anyhow::Result<()> {
         let (group, version) = api_version.split_once('/').context("a group")?;
-        let plural = format!("{}s", kind.to_lowercase());
+        let singular = kind.to_lowercase();
+        let ending = if singular.ends_with('s') { "es" } else { "s" };
+        let plural = format!("{singular}{ending}");
         let name = format!("{plural}.{group}");
         self.apply(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -142,7 +144,7 @@ impl GenuineCluster {
             "spec": {
                 "group": group,
                 "scope": if namespaced { "Namespaced" } else { "Cluster" },
-                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+                "names": { "kind": kind, "plural": plural, "singular": singular },
                 "versions": [{
                     "name": version, "served": true, "storage": true,
                     "subresources": { "status": {} },
