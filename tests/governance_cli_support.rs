@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use runtime::Manager;
 use serde_json::{Value, json};
-use testkit::{ServedCluster, TestCluster, wait_until};
+use testkit::{DeschedulerPlayer, ServedCluster, TestCluster, wait_until};
 
 pub(crate) use testkit::{CommandOutput, has};
 
@@ -38,6 +38,7 @@ pub(crate) struct GovernanceFixture {
     pub(crate) cluster: TestCluster,
     pub(crate) served: ServedCluster,
     pub(crate) manager: Manager,
+    _player: DeschedulerPlayer,
 }
 
 impl GovernanceFixture {
@@ -47,13 +48,15 @@ impl GovernanceFixture {
         let client = cluster.client();
         operators::install(&client, installed).await?;
         let manager = Manager::new(client.clone());
-        operators::start(&manager, client, FAST).await;
+        operators::start(&manager, client.clone(), FAST).await;
+        let player = DeschedulerPlayer::running(client);
         cluster.node("worker-1", "amd64", "worker").await?;
         let served = cluster.serve().await?;
         Ok(Self {
             cluster,
             served,
             manager,
+            _player: player,
         })
     }
 

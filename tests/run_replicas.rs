@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::PostParams;
 use runtime::Manager;
 use serde_json::json;
-use testkit::{ServedCluster, TestCluster};
+use testkit::{DeschedulerPlayer, ServedCluster, TestCluster};
 
 use crate::binary::{send, stop, until};
 use crate::run_wire::{Record, RecordedRequest, Trap, wire};
@@ -38,6 +38,7 @@ struct ReplicasFixture {
     namespace: String,
     record: Record,
     others: Manager,
+    _player: DeschedulerPlayer,
 }
 
 impl ReplicasFixture {
@@ -48,6 +49,7 @@ impl ReplicasFixture {
         let installed = Installed {
             descheduler: Some(DeschedulerRelease::Current),
             machine_config: true,
+            monitoring: true,
             hyperconverged: Some(HyperConvergedVersion::V1),
             ..Installed::default()
         };
@@ -59,6 +61,7 @@ impl ReplicasFixture {
         }
         let others = Manager::new(client.clone());
         fleet::operators::start(&others, client.clone(), FAST).await;
+        let player = DeschedulerPlayer::running(client.clone());
         let configs: Api<VirtPlatformConfig> = Api::all(client);
         for (name, item) in PLANS {
             let config = serde_json::from_value(json!({
@@ -84,6 +87,7 @@ impl ReplicasFixture {
             namespace,
             record: Record::default(),
             others,
+            _player: player,
         }
     }
 

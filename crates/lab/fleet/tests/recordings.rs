@@ -2,5 +2,7 @@
 //!
 //! A recording is checked again by the genuine suite, `tests/beside_*.rs` of the workspace, with the same story.
 
+#[path = "recordings/cdi.rs"]
+mod cdi;
 #[path = "recordings/descheduler.rs"]
 mod descheduler;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -13,6 +14,8 @@ const NAMESPACE: &str = "openshift-kube-descheduler-operator";
 const OPERAND: &str = "descheduler";
 /// On the pod template of the Deployment: the generation of the KubeDescheduler.
 const GENERATION: &str = "kubedeschedulers.operator.openshift.io/cluster";
+/// On nodes where KubeVirt runs VMs.
+const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 const CONDITION: &str = "TargetConfigControllerDegraded";
 /// Tests wait for much longer than this.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -28,7 +31,8 @@ impl DeschedulerPlayer {
         Self::play(client, true)
     }
 
-    /// Runs the Deployment that an operator writes, in place of kube-controller-manager and a kubelet.
+    /// Runs the Deployment that an operator writes, in place of kube-controller-manager and a kubelet, and labels nodes as
+    /// KubeVirt does: without, the operator rejects profiles that move VMs.
     pub fn running(client: Client) -> Self {
         Self::play(client, false)
     }
@@ -104,8 +108,17 @@ async fn accept(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// Reports that the Deployment is available.
+/// Labels nodes, and reports that the Deployment is available.
 async fn run(client: &Client) -> Result<(), kube::Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let unlabelled = ListParams::default().labels(&format!("!{SCHEDULABLE}"));
+    for node in nodes.list(&unlabelled).await? {
+        let patch = json!({ "metadata": { "labels": { SCHEDULABLE: "true" } } });
+        let handler = by("virt-handler");
+        nodes
+            .patch(&node.name_any(), &handler, &Patch::Merge(patch))
+            .await?;
+    }
     let deployments = objects(client, "apps", "Deployment");
     let Some(live) = deployments.get_opt(OPERAND).await? else {
         return Ok(());

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use runtime::{Error, Key, Writer, wait_until_served};
 use serde_json::{Value, json};
 
+use super::importer::labels;
 use super::kinds::{
     cluster_version, hyperconverged, importer, kubevirt, machine_configuration, resource,
 };
@@ -168,7 +169,10 @@ fn objects(
     }
     if installed.cdi {
         for (kind, name) in [("CDI", IMPORTER), ("CDIConfig", IMPORTER_CONFIG)] {
-            let object = json!({ "metadata": { "name": name }, "spec": {} });
+            let mut object = json!({ "metadata": { "name": name }, "spec": {} });
+            if kind == "CDIConfig" {
+                object["metadata"]["labels"] = json!(labels());
+            }
             all.push((importer(kind), None, object));
         }
     }

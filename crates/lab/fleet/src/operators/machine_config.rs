@@ -1,4 +1,5 @@
-//! The simulated machine-config operator.
+//! The simulated machine-config operator. Not compared with the original: the Go module registry does not serve
+//! github.com/openshift/machine-config-operator.
 //!
 //! ```text
 //! MachineConfigs --render--> rendered-<pool>-<hash>, the target of the pool   (pools)

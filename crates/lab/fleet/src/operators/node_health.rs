@@ -1,4 +1,5 @@
-//! Simulated node health checks: nodes are counted, but not remediated.
+//! Simulated node health checks: nodes are counted, but not remediated. Not compared with the original: the Go module
+//! registry does not serve github.com/medik8s/node-healthcheck-operator.
 
 use std::sync::Arc;
 

@@ -5,19 +5,19 @@ use serde_json::{Map, Value, json};
 /// The fields of an object that a manager other than these owns; `None` if there are none.
 pub(super) fn owned_by_others(object: &Value, managers: &[String]) -> Option<Value> {
     let entries = object["metadata"]["managedFields"].as_array()?;
-    let others = entries.iter().filter(|entry| {
+    let (theirs, others): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| {
         let manager = entry["manager"].as_str().unwrap_or_default();
-        !managers.iter().any(|it| it == manager)
+        managers.iter().any(|it| it == manager)
     });
-    let mut fields = None;
-    for entry in others {
-        let more = entry["fieldsV1"].clone();
-        fields = Some(match fields {
-            None => more,
-            Some(fields) => union(fields, more),
-        });
-    }
-    select(object, &fields?)
+    let fields = |entries: Vec<&Value>| {
+        let sets = entries.into_iter().map(|entry| entry["fieldsV1"].clone());
+        sets.reduce(union)
+    };
+    select(
+        object,
+        &fields(others)?,
+        &fields(theirs).unwrap_or_default(),
+    )
 }
 
 /// The union of two sets in the form of `FieldsV1`. A field without children is owned as a whole.
@@ -37,18 +37,26 @@ fn union(one: Value, other: Value) -> Value {
     }
 }
 
-/// The fields of a value that a set in the form of `FieldsV1` names.
-fn select(value: &Value, fields: &Value) -> Option<Value> {
+/// The fields of a value that a set in the form of `FieldsV1` names, and not those of others below a field that was
+/// written empty.
+fn select(value: &Value, fields: &Value, others: &Value) -> Option<Value> {
     let fields = fields.as_object()?;
     if fields.is_empty() {
-        return Some(value.clone());
+        let is_shared = others.as_object().is_some_and(|others| !others.is_empty());
+        return Some(match value {
+            Value::Object(_) if is_shared => json!({}),
+            Value::Array(_) if is_shared => json!([]),
+            whole => whole.clone(),
+        });
     }
     match value {
         Value::Object(object) => {
             let mut selected = Map::new();
             for (name, value) in object {
-                let below = fields.get(&format!("f:{name}"));
-                if let Some(part) = below.and_then(|below| select(value, below)) {
+                let field = format!("f:{name}");
+                let below = fields.get(&field);
+                let others = &others[&field];
+                if let Some(part) = below.and_then(|below| select(value, below, others)) {
                     selected.insert(name.clone(), part);
                 }
             }
@@ -58,7 +66,7 @@ fn select(value: &Value, fields: &Value) -> Option<Value> {
         Value::Array(items) => {
             let part = |(index, item): (usize, &Value)| {
                 let named = |(field, below): (&String, &Value)| {
-                    is_item(field, index, item).then(|| select(item, below))?
+                    is_item(field, index, item).then(|| select(item, below, &others[field]))?
                 };
                 fields.iter().find_map(named)
             };
@@ -139,6 +147,19 @@ mod tests {
                 "status": { "none": {}, "conditions": [{ "type": "Ready", "status": "True" }] },
             }))
         );
+    }
+
+    #[test]
+    fn fields_of_others_below_an_empty_one_are_left_out() {
+        let object = json!({
+            "metadata": { "managedFields": [
+                { "manager": "me", "fieldsV1": { "f:spec": { "f:size": {} } } },
+                { "manager": "them", "fieldsV1": { "f:spec": {} } },
+            ] },
+            "spec": { "size": 1 },
+        });
+        let owned = owned_by_others(&object, &["me".to_owned()]);
+        assert_eq!(owned, Some(json!({ "spec": {} })));
     }
 
     #[test]

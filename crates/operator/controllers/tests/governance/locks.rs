@@ -2,8 +2,9 @@
 
 use api::advisor::{ItemState, Phase};
 use serde_json::json;
+use testkit::until;
 
-use crate::stage::{LOAD_AWARE, Stage, condition, item, states};
+use crate::stage::{LOAD_AWARE, Stage, WAIT_TIMEOUT, condition, item, states};
 
 const DESCHEDULER: &str = "enable-load-aware-descheduling";
 
@@ -90,6 +91,15 @@ async fn takeover_requires_consent() -> anyhow::Result<()> {
             json!({ "profiles": ["LongLifecycle"], "deschedulingIntervalSeconds": 60 }),
         )
         .await?;
+    // The descheduler operator writes its status once.
+    until(
+        &stage.deschedulers(),
+        "cluster",
+        "is accepted",
+        WAIT_TIMEOUT,
+        |live| !live.data["status"]["conditions"].is_null(),
+    )
+    .await?;
     let before = stage.descheduler().await?;
     stage
         .edit(

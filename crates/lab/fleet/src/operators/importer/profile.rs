@@ -1,10 +1,16 @@
 //! Recommendations for a storage class.
 
 use k8s_openapi::api::storage::v1::StorageClass;
-use serde_json::{Map, Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
 
 use crate::names::annotation_is_true;
 use crate::storage::{DEFAULT_SNAPSHOT_CLASS, DRIVER, TOPOLOGY};
+
+/// Annotation of a storage class: how CDI clones its volumes.
+const CLONE_STRATEGY: &str = "cdi.kubevirt.io/clone-strategy";
+/// Condition of a StorageProfile.
+const RECOGNIZED: &str = "Recognized";
 
 /// A VolumeSnapshotClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,63 +31,92 @@ impl SnapshotClass {
     }
 }
 
-/// The status of a StorageProfile: the properties in its spec, else those known for the driver.
-/// Drivers that are not simulated get no recommendation.
-pub(super) fn advice(class: &StorageClass, wanted: &Value, snapshots: &[SnapshotClass]) -> Value {
-    let mut status = Map::new();
-    status.insert("storageClass".to_owned(), json!(class.metadata.name));
-    status.insert("provisioner".to_owned(), json!(class.provisioner));
-    let ours = (class.provisioner == DRIVER).then(|| Known::of(class, snapshots));
-    for field in [
-        "claimPropertySets",
-        "cloneStrategy",
-        "dataImportCronSourceFormat",
-        "snapshotClass",
-    ] {
-        let wanted = wanted.get(field).filter(|value| !value.is_null());
-        if let Some(value) = wanted {
-            status.insert(field.to_owned(), value.clone());
-        } else if let Some(known) = &ours {
-            status.insert(field.to_owned(), known.field(field));
+/// The status of a StorageProfile: the properties in its spec, else those known for the driver, else what every driver can
+/// do; null for a field to remove. `None` if it selects a snapshot class that does not exist: the controller fails.
+pub(super) fn advice(
+    class: &StorageClass,
+    wanted: &Value,
+    snapshots: &[SnapshotClass],
+) -> Option<Value> {
+    let wanted = |field: &str| wanted.get(field).filter(|value| !value.is_null());
+    let of_driver = |it: &&SnapshotClass| it.driver == class.provisioner;
+    let snapshot_class = match wanted("snapshotClass") {
+        Some(name) => {
+            let found = snapshots.iter().find(|it| *name == it.name.as_str());
+            Some(found?).filter(of_driver)
         }
+        // The default snapshot class, else the first by name.
+        None => snapshots
+            .iter()
+            .filter(of_driver)
+            .min_by_key(|it| (!it.is_default, it.name.as_str())),
+    };
+    let known = Known::of(class);
+    let annotations = class.metadata.annotations.as_ref();
+    let annotated = annotations.and_then(|all| all.get(CLONE_STRATEGY));
+    let strategy = match (annotated, &known, snapshot_class) {
+        (Some(annotated), ..) => annotated.as_str(),
+        (None, Some(_), _) => "csi-clone",
+        (None, None, Some(_)) => "snapshot",
+        (None, None, None) => "copy",
+    };
+    // A volume of one node cannot be restored from a snapshot elsewhere, so boot images of local storage are kept as claims
+    // and cloned by copying.
+    let is_shared = known.as_ref().is_some_and(|known| known.shared);
+    let format = if is_shared && snapshot_class.is_some() {
+        "snapshot"
+    } else {
+        "pvc"
+    };
+    let or = |field: &str, other: Value| wanted(field).cloned().unwrap_or(other);
+    let mut status = json!({
+        "storageClass": class.metadata.name,
+        "provisioner": class.provisioner,
+        "claimPropertySets": or("claimPropertySets", json!(known.as_ref().map(Known::property_sets))),
+        "cloneStrategy": or("cloneStrategy", json!(strategy)),
+        "dataImportCronSourceFormat": or("dataImportCronSourceFormat", json!(format)),
+    });
+    // As upstream, it stays when there is none any more.
+    if let Some(class) = snapshot_class {
+        status["snapshotClass"] = json!(class.name);
     }
-    Value::Object(status)
+    Some(status)
+}
+
+/// Whether CDI knows the driver, as a condition; unchanged from the old one if that has the same status.
+pub(super) fn recognized(class: &StorageClass, old: &Value, now: &Time) -> Value {
+    let (status, reason, message) = match Known::of(class) {
+        Some(_) => ("True", "RecognizedProvisioner", "Provisioner is recognized"),
+        None => (
+            "False",
+            "UnrecognizedProvisioner",
+            "Provisioner is not recognized",
+        ),
+    };
+    let conditions = old["conditions"].as_array().into_iter().flatten();
+    let mut same = conditions.filter(|it| it["type"] == RECOGNIZED && it["status"] == status);
+    let fresh = || {
+        json!({
+            "type": RECOGNIZED, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": now, "lastHeartbeatTime": now,
+        })
+    };
+    same.next().cloned().unwrap_or_else(fresh)
 }
 
 /// Properties of the simulated driver.
-struct Known<'a> {
+struct Known {
     /// Whether volumes are accessible from every node.
     shared: bool,
-    snapshots: Option<&'a SnapshotClass>,
 }
 
-impl<'a> Known<'a> {
-    fn of(class: &StorageClass, snapshots: &'a [SnapshotClass]) -> Self {
+impl Known {
+    /// `None` for a driver that is not simulated.
+    fn of(class: &StorageClass) -> Option<Self> {
         let parameters = class.parameters.as_ref();
-        // The default snapshot class, else the first by name.
-        let snapshots = snapshots
-            .iter()
-            .filter(|it| it.driver == class.provisioner)
-            .min_by_key(|it| (!it.is_default, it.name.as_str()));
-        Self {
+        (class.provisioner == DRIVER).then(|| Self {
             shared: parameters.is_none_or(|all| !all.contains_key(TOPOLOGY)),
-            snapshots,
-        }
-    }
-
-    fn field(&self, name: &str) -> Value {
-        match name {
-            "claimPropertySets" => self.property_sets(),
-            "cloneStrategy" => json!("csi-clone"),
-            // A volume of one node cannot be restored from a snapshot elsewhere, so boot images of
-            // local storage are kept as claims and cloned by copying.
-            "dataImportCronSourceFormat" if self.shared && self.snapshots.is_some() => {
-                json!("snapshot")
-            }
-            "dataImportCronSourceFormat" => json!("pvc"),
-            "snapshotClass" => json!(self.snapshots.map(|class| &class.name)),
-            _ => Value::Null,
-        }
+        })
     }
 
     /// Recommended access and volume modes, best first.

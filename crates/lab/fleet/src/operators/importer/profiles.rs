@@ -7,9 +7,10 @@ use kube::core::GroupVersionKind;
 use runtime::{Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile};
 use serde_json::{Value, json};
 
-use super::profile::{SnapshotClass, advice};
+use super::labels;
+use super::profile::{SnapshotClass, advice, recognized};
 use crate::operators::kinds::importer;
-use crate::operators::report::Objects;
+use crate::operators::report::{Objects, now};
 
 struct Profiles {
     objects: Objects,
@@ -55,12 +56,16 @@ impl Reconcile for Profiles {
         match (self.classes.find(key), profile) {
             (Some(class), Some(profile)) => {
                 let wanted = profile.data.get("spec").unwrap_or(&Value::Null);
-                let status = advice(&class, wanted, &self.snapshots().await?);
-                self.objects.report(&profile, status).await?;
+                if let Some(mut status) = advice(&class, wanted, &self.snapshots().await?) {
+                    let old = profile.data.get("status").unwrap_or(&Value::Null);
+                    status["conditions"] = json!([recognized(&class, old, &now())]);
+                    self.objects.report(&profile, status).await?;
+                }
             }
             // Its status follows once the watch delivers it.
             (Some(_), None) => {
-                let profile = DynamicObject::new(&key.name, &self.objects.kind);
+                let mut profile = DynamicObject::new(&key.name, &self.objects.kind);
+                profile.metadata.labels = Some(labels());
                 let profile = profile.data(json!({ "spec": {} }));
                 self.objects.writer.create(&profile).await?;
             }

@@ -4,7 +4,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::profile::{SnapshotClass, advice};
+use super::profile::{SnapshotClass, advice, recognized};
 use crate::storage::DRIVER;
 
 fn class(provisioner: &str, parameters: &Value) -> StorageClass {
@@ -46,7 +46,7 @@ fn driver_recommendations_yield_to_the_user(
     if can_snapshot {
         classes.push(snapshots("ours", DRIVER, false));
     }
-    let recommended = advice(&class(DRIVER, &parameters), &wanted, &classes);
+    let recommended = advice(&class(DRIVER, &parameters), &wanted, &classes).unwrap();
     assert_eq!(recommended["dataImportCronSourceFormat"], format);
     assert_eq!(
         recommended["claimPropertySets"][0]["accessModes"][0],
@@ -65,7 +65,8 @@ fn driver_recommendations_yield_to_the_user(
 #[test]
 fn default_snapshot_class_is_preferred() {
     let of = |classes: &[SnapshotClass]| {
-        advice(&class(DRIVER, &json!({})), &json!({}), classes)["snapshotClass"].clone()
+        let advised = advice(&class(DRIVER, &json!({})), &json!({}), classes);
+        advised.unwrap()["snapshotClass"].clone()
     };
     let (b, a) = (snapshots("b", DRIVER, false), snapshots("a", DRIVER, false));
     assert_eq!(of(&[b.clone(), a.clone()]), "a");
@@ -73,14 +74,45 @@ fn default_snapshot_class_is_preferred() {
 }
 
 #[test]
-fn unknown_drivers_get_the_users_properties_only() {
+fn unknown_drivers_clone_by_their_snapshots_or_copy() {
     let theirs = class("csi.example.com", &json!({}));
     let snapshots = [snapshots("s", "csi.example.com", true)];
-    let recommended = advice(&theirs, &json!({}), &snapshots);
+    let advised = |wanted: Value, snapshots: &[SnapshotClass]| advice(&theirs, &wanted, snapshots);
+    let copying = advised(json!({}), &[]).unwrap();
     assert_eq!(
-        recommended,
-        json!({ "storageClass": "c", "provisioner": "csi.example.com" })
+        copying,
+        json!({
+            "storageClass": "c", "provisioner": "csi.example.com", "claimPropertySets": null,
+            "cloneStrategy": "copy", "dataImportCronSourceFormat": "pvc",
+        })
     );
-    let recommended = advice(&theirs, &json!({ "cloneStrategy": "copy" }), &snapshots);
-    assert_eq!(recommended["cloneStrategy"], "copy");
+    assert_eq!(
+        advised(json!({}), &snapshots).unwrap()["cloneStrategy"],
+        "snapshot"
+    );
+    let wanted = json!({ "cloneStrategy": "copy" });
+    assert_eq!(
+        advised(wanted, &snapshots).unwrap()["cloneStrategy"],
+        "copy"
+    );
+}
+
+#[test]
+fn profile_with_a_missing_snapshot_class_gets_no_status() {
+    let wanted = json!({ "snapshotClass": "missing" });
+    let classes = [snapshots("s", DRIVER, true)];
+    assert_eq!(advice(&class(DRIVER, &json!({})), &wanted, &classes), None);
+}
+
+#[test]
+fn unchanged_recognition_keeps_its_times() {
+    let now = crate::operators::report::now();
+    let first = recognized(&class(DRIVER, &json!({})), &Value::Null, &now);
+    assert_eq!(first["reason"], "RecognizedProvisioner");
+    let mut earlier = first.clone();
+    earlier["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
+    let old = json!({ "conditions": [earlier] });
+    assert_eq!(recognized(&class(DRIVER, &json!({})), &old, &now), earlier);
+    let changed = recognized(&class("csi.example.com", &json!({})), &old, &now);
+    assert_eq!(changed["status"], "False");
 }
