@@ -13,22 +13,20 @@ mod roles;
 mod story;
 
 use anyhow::Context as _;
-use api::openshift::{CLUSTER_VERSION, ClusterVersion, Condition};
-use kube::ResourceExt as _;
-use kube::api::Patch;
+use api::openshift::{CLUSTER_VERSION, Condition};
+use kube::{Resource, ResourceExt as _};
 use release_migration::payload::Payload;
-use serde_json::json;
 use testkit::recording::{Recorder, recording};
-use testkit::{by, has, peer_version};
+use testkit::{has, peer_version};
 
-use payload::{CLUSTER_VERSION_OPERATOR, DNS, ETCD, MACHINE_CONFIG, Release};
+use payload::{CLUSTER_VERSION_OPERATOR, DNS, ETCD, MACHINE_CONFIG, OPERATORS, Release};
 use play::REQUESTER;
 use roles::{INSTALLER, claims, condition};
 use story::Story;
 
-/// Field managers of the ClusterVersion, with the part that they write.
-fn writers(version: &ClusterVersion) -> Vec<String> {
-    let entries = version.managed_fields().iter();
+/// Field managers of an object, with the part that they write.
+fn writers(object: &impl Resource) -> Vec<String> {
+    let entries = object.managed_fields().iter();
     let mut writers: Vec<String> = entries
         .map(|it| {
             let part = it.subresource.as_deref().unwrap_or("spec");
@@ -50,9 +48,10 @@ async fn migration_is_judged_by_both() -> anyhow::Result<()> {
 async fn migrate(story: &mut Story) -> anyhow::Result<()> {
     let (single, multi) = (Release::single()?, Release::multi()?);
     let recorder = Recorder::start(story.beside.cluster.client(), play::subject());
+    story.roles.install(&[&single, &multi]).await?;
     story.run_operator(&single)?;
     story.run_medley().await?;
-    let version = play::install(&story.roles, &recorder, &single, &multi).await?;
+    let version = play::install(&story.roles, &recorder, &single).await?;
     let loaded = Payload::read(&single.image, &single.files)?;
     let status = version.status.clone().unwrap_or_default();
     assert_eq!(status.rest["versionHash"], loaded.version_hash());
@@ -84,7 +83,6 @@ async fn migrate(story: &mut Story) -> anyhow::Result<()> {
     story.verdict("Agrees", "True Agrees").await?;
     let ours = story.beside.medley(&["release", "status"])?.ok()?;
     let theirs = story.oc(&["adm", "upgrade", "status"])?.ok()?;
-    println!("{ours}\n{theirs}");
     has(
         &ours,
         &[
@@ -112,7 +110,6 @@ async fn migrate(story: &mut Story) -> anyhow::Result<()> {
         &["The cluster is not updating."],
     );
     let ours = story.beside.medley(&["release", "status"])?.ok()?;
-    println!("{ours}");
     has(&ours, &["Assessment:      Completed early"]);
     let explained = story
         .beside
@@ -134,6 +131,18 @@ async fn migrate(story: &mut Story) -> anyhow::Result<()> {
             format!("{REQUESTER} spec"),
         ]
     );
+    for operator in OPERATORS {
+        let reported = story.roles.operators().get(operator.name).await?;
+        assert_eq!(
+            writers(&reported),
+            [
+                "cluster-version-operator spec",
+                "cluster-version-operator status",
+                // The operator itself.
+                "unknown status",
+            ]
+        );
+    }
     let recorded_from = peer_version(CLUSTER_VERSION_OPERATOR)?;
     trace.assert_recorded(&recording(play::RECORDING), &recorded_from)
 }
@@ -147,11 +156,11 @@ async fn refused_and_cleared_requests_change_nothing() -> anyhow::Result<()> {
 
 async fn refuse_and_clear(story: &mut Story) -> anyhow::Result<()> {
     let (single, multi) = (Release::single()?, Release::multi()?);
+    story.roles.install(&[&single, &multi]).await?;
     story.run_operator(&single)?;
-    story.roles.install(&[&single, &multi], &json!({})).await?;
     story.run_medley().await?;
     // An installation does not wait for versions.
-    for operator in payload::OPERATORS {
+    for operator in OPERATORS {
         story.roles.deployed(operator, &single).await?;
         story.roles.run_pods(operator).await?;
     }
@@ -210,19 +219,20 @@ async fn refuse_and_clear(story: &mut Story) -> anyhow::Result<()> {
             condition(version, "ReleaseAccepted").starts_with("False LoadPayload")
         })
         .await?;
-    println!("{}", condition(&version, "ReleaseAccepted"));
+    has(
+        &condition(&version, "ReleaseAccepted"),
+        &[
+            "Error loading manifests from /etc/cvo/updatepayloads",
+            "0000_90_broken.yaml",
+        ],
+    );
     assert!(claims(&version, &single), "{version:#?}");
     assert_eq!(version.history().len(), 1);
     story.verdict("Agrees", "True Agrees").await?;
 
     // Medley leaves the ClusterVersion to the operator even if it is configured otherwise.
     let before = writers(&version);
-    let own = Patch::Merge(json!({ "spec": { "mode": "Own" } }));
-    story
-        .beside
-        .objects("medley.dev/v1alpha1", "ReleasePolicy", None)
-        .patch("default", &by("administrator"), &own)
-        .await?;
+    story.configure_ownership().await?;
     story
         .verdict("KeepsClusterVersion", "False ForeignOwner")
         .await?;
@@ -248,8 +258,8 @@ async fn replace_and_clear(story: &mut Story) -> anyhow::Result<()> {
         Release::single()?.with_operator(),
         Release::multi()?.with_operator(),
     );
+    story.roles.install(&[&single, &multi]).await?;
     story.run_operator(&single)?;
-    story.roles.install(&[&single, &multi], &json!({})).await?;
     story.run_medley().await?;
     story.roles.operators_come_up(&single).await?;
     story.roles.completed(&single).await?;
@@ -290,5 +300,41 @@ async fn replace_and_clear(story: &mut Story) -> anyhow::Result<()> {
     );
     let ours = story.beside.medley(&["release", "status"])?.ok()?;
     has(&ours, &["The cluster is not updating."]);
+    Ok(())
+}
+
+/// Without an operator Medley writes the status: the genuine CRD has required fields that nothing else would reveal.
+#[tokio::test(flavor = "multi_thread")]
+async fn status_that_medley_owns_is_valid() -> anyhow::Result<()> {
+    let mut story = Story::start().await?;
+    let played = own(&mut story).await;
+    played.with_context(|| story.log())
+}
+
+async fn own(story: &mut Story) -> anyhow::Result<()> {
+    let single = Release::single()?;
+    story.roles.install(&[&single]).await?;
+    story.run_medley().await?;
+    story
+        .verdict("KeepsClusterVersion", "False Observing")
+        .await?;
+    story.configure_ownership().await?;
+    story.verdict("KeepsClusterVersion", "True Own").await?;
+    let version = story
+        .roles
+        .version("has a history", |version| !version.history().is_empty())
+        .await?;
+    let status = version.status.clone().unwrap_or_default();
+    assert_eq!(status.desired.image, single.image);
+    assert_eq!(version.history()[0].state, "Partial");
+    let loaded = Payload::read(&single.image, &single.files)?;
+    assert_eq!(status.rest["versionHash"], loaded.version_hash());
+    assert_eq!(
+        writers(&version),
+        [
+            format!("{INSTALLER} spec"),
+            "medley-release status".to_owned()
+        ]
+    );
     Ok(())
 }

@@ -83,7 +83,8 @@ async fn stand_in_writes_what_the_operator_writes() -> anyhow::Result<()> {
     let _medley = run_medley(&cluster, &served).await?;
 
     let roles = Roles::new(client);
-    play::install(&roles, &recorder, &single, &multi).await?;
+    roles.install(&[&single, &multi]).await?;
+    play::install(&roles, &recorder, &single).await?;
     let request = json!({ "spec": { "desiredUpdate": { "image": multi.image, "force": true } } });
     let versions = roles.versions();
     versions

@@ -174,7 +174,7 @@ impl GenuineCluster {
             "spec": {
                 "group": group,
                 "scope": if namespaced { "Namespaced" } else { "Cluster" },
-                "names": { "kind": kind, "plural": plural, "singular": singular },
+                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
                 "versions": [{
                     "name": version, "served": true, "storage": true,
                     "subresources": { "status": {} },

@@ -5,7 +5,6 @@ use api::openshift::{ClusterOperator, ClusterVersion};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::ApiResource;
-use serde_json::json;
 use testkit::recording::{Recorder, Subject};
 
 use crate::payload::{MACHINE_CONFIG, MANIFESTS, Release};
@@ -29,21 +28,18 @@ pub(crate) fn subject() -> Subject {
         REQUESTER,
         "administrator",
         "medley",
-        // The operators of the story, and the control plane of the lab: in one process with the test they have no user
-        // agent, which would name them.
-        "",
+        // The operators of the story, and the control plane of the lab: they send no user agent.
+        "unknown",
     ])
     .following("ClusterVersion", "/status/history/0/state")
 }
 
-/// A release is installed.
+/// A release is installed, once there is a ClusterVersion.
 pub(crate) async fn install(
     roles: &Roles,
     recorder: &Recorder,
     single: &Release,
-    multi: &Release,
 ) -> anyhow::Result<ClusterVersion> {
-    roles.install(&[single, multi], &json!({})).await?;
     roles.operators_come_up(single).await?;
     let version = roles.completed(single).await?;
     recorder.step("a release is installed").await?;

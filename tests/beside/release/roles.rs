@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{ListParams, Patch, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{by, until, wait_until};
 
 use crate::payload::{CLUSTER_VERSION_OPERATOR, OPERATORS, Operator, Release};
@@ -48,7 +48,7 @@ impl Roles {
     }
 
     /// What the installer creates: the namespace of the operator, releases for Medley to read, and the ClusterVersion.
-    pub(crate) async fn install(&self, releases: &[&Release], spec: &Value) -> anyhow::Result<()> {
+    pub(crate) async fn install(&self, releases: &[&Release]) -> anyhow::Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let namespace =
             serde_json::from_value(json!({ "metadata": { "name": payloads::NAMESPACE } }))?;
@@ -66,14 +66,11 @@ impl Roles {
         for release in releases {
             maps.create(&params, &release.config_map()?).await?;
         }
-        let mut version = json!({
+        let version = json!({
             "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
             "metadata": { "name": CLUSTER_VERSION },
             "spec": { "clusterID": CLUSTER_ID, "channel": "" },
         });
-        for (field, value) in spec.as_object().into_iter().flatten() {
-            version["spec"][field] = value.clone();
-        }
         let version = serde_json::from_value(version)?;
         self.versions().create(&params, &version).await?;
         Ok(())

@@ -192,6 +192,17 @@ impl Story {
         .await
     }
 
+    /// Configures Medley to own the ClusterVersion.
+    pub(crate) async fn configure_ownership(&self) -> anyhow::Result<()> {
+        let own = Patch::Merge(json!({ "spec": { "mode": "Own" } }));
+        self.beside
+            .objects("medley.dev/v1alpha1", "ReleasePolicy", None)
+            .patch("default", &by("administrator"), &own)
+            .await
+            .context("patching the policy")?;
+        Ok(())
+    }
+
     /// Runs a command of `oc` to its end.
     pub(crate) fn oc(&self, arguments: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = Command::new(peer("oc")?)

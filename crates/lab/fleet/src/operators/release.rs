@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The status of the ClusterVersion is not written here: Medley's release migration verifies the
-//! release and records the accepted one there.
+//! release and records the accepted one there. What both write is compared with a recording of the
+//! genuine operator (`tests/release_standin.rs`).
 
 mod apply;
 mod catalog;
