@@ -448,7 +448,7 @@ impl Actor {
                     // Other pods may wait for this one because of pod affinity.
                     self.waiting.changed(ChangeKind::PodCame, Instant::now());
                     self.unpromise(&in_flight.placement.supplies);
-                    self.waiting.remove(&in_flight.pod.key);
+                    self.waiting.remove_pod(&in_flight.pod);
                     if let Some(object) = self.current(&in_flight.pod) {
                         let (pod, node) = (&in_flight.pod.key, &in_flight.placement.node);
                         let message = format!("Successfully assigned {pod} to {node}");

@@ -71,6 +71,15 @@ impl Waiting {
         self.entries.remove(key);
     }
 
+    /// Removes this pod, but not a new one of the same name, which may have been added before the result of a binding
+    /// arrives.
+    pub(crate) fn remove_pod(&mut self, pod: &PodInfo) {
+        let entry = self.entries.get(&pod.key);
+        if entry.is_some_and(|entry| entry.pod.uid == pod.uid) {
+            self.remove(&pod.key);
+        }
+    }
+
     /// The ready pod with the highest priority; among equals the first to arrive.
     pub(crate) fn pop(&mut self) -> Option<Arc<PodInfo>> {
         let (_, _, key) = self.active.pop_first()?;
