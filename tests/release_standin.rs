@@ -1,10 +1,13 @@
 //! The simulated cluster-version operator writes what the genuine one was seen to write (`tests/beside_release.rs`).
 
 #[path = "beside/release/payload.rs"]
+#[allow(dead_code, reason = "the genuine suite uses all of it")]
 mod payload;
 #[path = "beside/release/play.rs"]
+#[allow(dead_code, reason = "the genuine suite uses all of it")]
 mod play;
 #[path = "beside/release/roles.rs"]
+#[allow(dead_code, reason = "the genuine suite uses all of it")]
 mod roles;
 
 use std::process::Command;

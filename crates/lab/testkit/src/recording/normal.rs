@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
@@ -130,7 +131,7 @@ pub(super) fn timeless(value: Value) -> Value {
 
 fn is_time(text: &str) -> bool {
     text.len() >= "2026-01-01T00:00:00Z".len()
-        && text.parse::<k8s_openapi::jiff::Timestamp>().is_ok()
+        && text.parse::<Timestamp>().is_ok()
 }
 
 pub(super) fn is_condition(item: &Value) -> bool {
