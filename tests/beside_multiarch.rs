@@ -61,7 +61,26 @@ async fn tuning_alone_gates_lifts_and_writes_what_is_recorded() -> anyhow::Resul
         let lifted = story.lifted(SHOP, name).await?;
         assert_eq!(architectures(&lifted), expected.iter().copied().collect());
     }
-    recorder.step("pods of one, two and three images").await?;
+    recorder.step("pods with architectures in common").await?;
+    story
+        .events(
+            "both",
+            &[
+                (
+                    "ArchAwareSchedGateAdded",
+                    "Successfully gated with the multiarch.openshift.io/scheduling-gate scheduling gate",
+                ),
+                (
+                    "ArchAwarePredicateSet",
+                    "Set the supported architectures to {amd64, arm64}",
+                ),
+                (
+                    "ArchAwareSchedGateRemovalSuccess",
+                    "Successfully removed the multiarch.openshift.io/scheduling-gate scheduling gate",
+                ),
+            ],
+        )
+        .await?;
 
     // No architecture is common, or the registry has no such image.
     story
@@ -70,7 +89,9 @@ async fn tuning_alone_gates_lifts_and_writes_what_is_recorded() -> anyhow::Resul
     story.lifted(SHOP, "never").await?;
     story.create(SHOP, "missing", &["apps/none:1"]).await?;
     story.lifted(SHOP, "missing").await?;
-    recorder.step("pods that fit nowhere, or are unknown").await?;
+    recorder
+        .step("pods that fit nowhere, or are unknown")
+        .await?;
     recorder
         .finish()
         .assert_recorded(Path::new(RECORDING), &peer_version(tuning::PROGRAM)?)?;
@@ -109,7 +130,9 @@ async fn medley_leaves_pods_to_tuning_until_it_is_uninstalled() -> anyhow::Resul
     story.uninstall_tuning().await?;
     story.nothing_gated().await?;
 
-    story.admission(SHOP, |pod| gates(pod) == [OUR_GATE]).await?;
+    story
+        .admission(SHOP, |pod| gates(pod) == [OUR_GATE])
+        .await?;
     story.create(SHOP, "after", &["apps/arm:1"]).await?;
     let after = story.lifted(SHOP, "after").await?;
     assert_eq!(architectures(&after), BTreeSet::from(["arm64"]));
@@ -143,7 +166,9 @@ async fn tuning_places_pods_when_medley_comes_and_goes() -> anyhow::Result<()> {
 /// While both run, the multiarch-tuning-operator places the pods of the namespaces that it selects, and Medley those of
 /// others, with the same result.
 async fn one_of_both_places_each_pod(story: &Story) -> anyhow::Result<()> {
-    story.admission(SHOP, |pod| gates(pod) == [THEIR_GATE]).await?;
+    story
+        .admission(SHOP, |pod| gates(pod) == [THEIR_GATE])
+        .await?;
     for (name, images, expected) in PODS {
         let expected: BTreeSet<&str> = expected.iter().copied().collect();
         let admitted = story.create(SHOP, name, images).await?;

@@ -107,7 +107,8 @@ impl Story {
         let webhook = ["webhook", "--address", &address, "--register", &register];
         let webhook = self.medley("webhook", &webhook)?;
         self.medley = vec![webhook, operator];
-        self.admission(EXCLUDED, |pod| gates(pod) == [OUR_GATE]).await
+        self.admission(EXCLUDED, |pod| gates(pod) == [OUR_GATE])
+            .await
     }
 
     /// Uninstalls Medley: the registration first, then the processes once no pod waits for them.
@@ -120,7 +121,8 @@ impl Story {
         registrations
             .delete(api::placement::WEBHOOK, &DeleteParams::default())
             .await?;
-        self.admission(EXCLUDED, |pod| gates(pod).is_empty()).await?;
+        self.admission(EXCLUDED, |pod| gates(pod).is_empty())
+            .await?;
         self.nothing_gated().await?;
         self.medley.clear();
         Ok(())
@@ -170,16 +172,13 @@ impl Story {
             .with_context(|| format!("last: {:#}\n{}", last.lock(), self.output()))
     }
 
-    fn pod(
-        &self,
-        namespace: &str,
-        name: &str,
-        images: &[&str],
-    ) -> anyhow::Result<DynamicObject> {
+    fn pod(&self, namespace: &str, name: &str, images: &[&str]) -> anyhow::Result<DynamicObject> {
         let containers: Vec<Value> = images
             .iter()
             .enumerate()
-            .map(|(index, image)| json!({ "name": format!("c{index}"), "image": self.image(image) }))
+            .map(
+                |(index, image)| json!({ "name": format!("c{index}"), "image": self.image(image) }),
+            )
             .collect();
         serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -196,24 +195,11 @@ impl Story {
         name: &str,
         images: &[&str],
     ) -> anyhow::Result<DynamicObject> {
-        self.create_with(namespace, name, images, json!({})).await
-    }
-
-    /// The same, with more fields.
-    pub(crate) async fn create_with(
-        &self,
-        namespace: &str,
-        name: &str,
-        images: &[&str],
-        more: Value,
-    ) -> anyhow::Result<DynamicObject> {
-        let mut pod = json!(self.pod(namespace, name, images)?);
-        merge(&mut pod, &more);
         let params = PostParams {
             field_manager: Some("administrator".to_owned()),
             ..PostParams::default()
         };
-        let pod = serde_json::from_value(pod)?;
+        let pod = self.pod(namespace, name, images)?;
         Ok(self.pods(namespace).create(&params, &pod).await?)
     }
 
@@ -241,18 +227,30 @@ impl Story {
         Ok(())
     }
 
-    /// The events of a pod: their reasons and messages.
-    pub(crate) async fn events(&self, pod: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
+    /// Waits until the events of a pod have these reasons and messages.
+    pub(crate) async fn events(&self, pod: &str, expected: &[(&str, &str)]) -> anyhow::Result<()> {
         let events = self.beside.objects("v1", "Event", Some(SHOP));
-        let about = format!("involvedObject.name={pod}");
-        let events = events.list(&ListParams::default().fields(&about)).await?;
-        let text = |event: &DynamicObject, field: &str| {
-            event.data[field].as_str().unwrap_or_default().to_owned()
-        };
-        Ok(events
-            .iter()
-            .map(|event| (text(event, "reason"), text(event, "message")))
-            .collect())
+        let about = ListParams::default().fields(&format!("involvedObject.name={pod}"));
+        let expected: BTreeSet<(&str, &str)> = expected.iter().copied().collect();
+        let last = parking_lot::Mutex::new(String::new());
+        let what = format!("the events of {pod}");
+        let written = wait_until(&what, WAIT_TIMEOUT, || async {
+            let events = events.list(&about).await?;
+            let text = |event: &'_ DynamicObject, field: &str| {
+                event.data[field].as_str().unwrap_or_default().to_owned()
+            };
+            let written: BTreeSet<(String, String)> = events
+                .iter()
+                .map(|event| (text(event, "reason"), text(event, "message")))
+                .collect();
+            *last.lock() = format!("{written:#?}");
+            let written: BTreeSet<(&str, &str)> = written
+                .iter()
+                .map(|(reason, message)| (reason.as_str(), message.as_str()))
+                .collect();
+            Ok((written == expected).then_some(()))
+        });
+        written.await.with_context(|| last.lock().clone())
     }
 
     fn output(&self) -> String {
@@ -268,7 +266,11 @@ fn push_images(registry: &Registry) -> anyhow::Result<()> {
         let images = architectures
             .iter()
             .map(|&architecture| {
-                let os = if architecture == "unknown" { architecture } else { "linux" };
+                let os = if architecture == "unknown" {
+                    architecture
+                } else {
+                    "linux"
+                };
                 let config = json!({ "architecture": architecture, "os": os, "author": name });
                 layout.image_of(&config, &[])
             })
@@ -284,18 +286,6 @@ fn push_images(registry: &Registry) -> anyhow::Result<()> {
         registry.push(&layout.source(&tag), name)?;
     }
     Ok(())
-}
-
-/// Adds fields to an object.
-fn merge(object: &mut Value, more: &Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (name, value) in more {
-                merge(object.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (object, more) => *object = more.clone(),
-    }
 }
 
 /// The scheduling gates of a pod.

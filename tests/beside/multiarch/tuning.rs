@@ -11,7 +11,7 @@ use base64::Engine as _;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch};
 use serde_json::json;
-use testkit::{Process, Registry, by, install_peer_crds, peer, until, until_gone, wait_until};
+use testkit::{Process, Registry, by, install_peer_crds, peer, until_gone, wait_until};
 use tokio::net::TcpStream;
 
 use crate::fixture::{GenuineCluster, WAIT_TIMEOUT};
@@ -67,7 +67,8 @@ impl Tuning {
                 json!({ "default": [{ "type": "insecureAcceptAnything" }] }).to_string(),
             ),
         ] {
-            std::fs::write(folder.join(name), content).with_context(|| format!("writing {name}"))?;
+            std::fs::write(folder.join(name), content)
+                .with_context(|| format!("writing {name}"))?;
         }
         Ok(Self {
             webhook: None,
@@ -125,10 +126,14 @@ impl Tuning {
             "MutatingWebhookConfiguration",
             None,
         );
-        wait_until("the operator registers its webhook", WAIT_TIMEOUT, || async {
-            self.play_kubelet(beside).await?;
-            Ok(registrations.get_opt(REGISTRATION).await?.map(drop))
-        })
+        wait_until(
+            "the operator registers its webhook",
+            WAIT_TIMEOUT,
+            || async {
+                self.play_kubelet(beside).await?;
+                Ok(registrations.get_opt(REGISTRATION).await?.map(drop))
+            },
+        )
         .await
         .with_context(|| operator.output())?;
         drop(operator);
@@ -198,13 +203,6 @@ impl Tuning {
             let deployments = beside.objects("apps/v1", "Deployment", Some(NAMESPACE));
             until_gone(&deployments, name, WAIT_TIMEOUT).await?;
         }
-        Ok(())
-    }
-
-    /// Waits until its cache has the configuration that the webhook and the controller read.
-    pub(crate) async fn settled(&self, beside: &GenuineCluster) -> anyhow::Result<()> {
-        let configs = beside.objects(API, "ClusterPodPlacementConfig", None);
-        until(&configs, CONFIG, "exists", WAIT_TIMEOUT, |_| true).await?;
         Ok(())
     }
 
