@@ -143,9 +143,7 @@ impl Case {
         let key = KeyPair::generate()?;
         let certificate = if self.is_signed {
             let mut issuer = CertificateParams::new(Vec::new())?;
-            issuer
-                .distinguished_name
-                .push(DnType::CommonName, "issuer");
+            issuer.distinguished_name.push(DnType::CommonName, "issuer");
             authority(&mut issuer);
             params.signed_by(&key, &Issuer::new(issuer, KeyPair::generate()?))?
         } else {

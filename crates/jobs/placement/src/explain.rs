@@ -114,7 +114,9 @@ pub fn explain(
         images: used.iter().map(|used| image(used, known)).collect(),
         places,
         remedies: match &decision {
-            Decision::NoFit(no_fit) if skip.is_none() => remedies(pod, no_fit, classes, cluster, settings),
+            Decision::NoFit(no_fit) if skip.is_none() => {
+                remedies(pod, no_fit, classes, cluster, settings)
+            }
             _ => Vec::new(),
         },
         change: change(&decision, pod).filter(|_| skip.is_none()),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::explain;
-use crate::{Settings, Skip};
 use crate::test_values::{cluster, known, pod};
+use crate::{Settings, Skip};
 
 #[test]
 fn explanation_covers_images_and_node_platforms() {

@@ -38,7 +38,10 @@ impl PlacementSnapshot {
             found => found?,
         };
         let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let operation = format!("reading MutatingWebhookConfiguration {}", multiarch::REGISTRATION);
+        let operation = format!(
+            "reading MutatingWebhookConfiguration {}",
+            multiarch::REGISTRATION
+        );
         let multiarch = registrations.get(multiarch::REGISTRATION).await;
         let multiarch = unless_forbidden(operation, multiarch)?;
         let multiarch = multiarch.and_then(|live| MultiarchTuning::read(&json!(live)));

@@ -92,14 +92,20 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-fn verify_validity(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), CertificateError> {
+fn verify_validity(
+    certificate: &X509Certificate<'_>,
+    now: UnixTime,
+) -> Result<(), CertificateError> {
     let unix_time = |time: ASN1Time| {
         // All times before 1970 are equally in the past.
         let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
         UnixTime::since_unix_epoch(Duration::from_secs(seconds))
     };
     let validity = certificate.validity();
-    let (not_before, not_after) = (unix_time(validity.not_before), unix_time(validity.not_after));
+    let (not_before, not_after) = (
+        unix_time(validity.not_before),
+        unix_time(validity.not_after),
+    );
     if now < not_before {
         return Err(CertificateError::NotValidYetContext {
             time: now,
