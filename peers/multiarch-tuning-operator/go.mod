@@ -146,6 +146,7 @@ require (
 )
 
 replace (
+	github.com/docker/go-events => github.com/docker/go-events v0.0.0-20190806004212-e31b211e4f1c
 	github.com/openshift/api => github.com/openshift/api v0.0.0-20260511191110-9b69e5fa27e9
 	github.com/openshift/client-go => github.com/openshift/client-go v0.0.0-20260429123927-c81f86abfa6a
 	github.com/openshift/library-go => github.com/openshift/library-go v0.0.0-20260318142011-72bf34f474bc

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use crate::shell;
-use table::{Crds, Edit, MODULES, Module, Program};
+use table::{Crds, Edit, MODULES, Module, Program, Replacement};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -93,6 +93,24 @@ pub(crate) fn versions(names: &[&str]) -> anyhow::Result<String> {
         .map(|target| format!("{} {}", target.name, short(&target.version)))
         .collect();
     Ok(versions.join(", "))
+}
+
+/// The folder of the package that a test binary was built from. Go runs tests there, and they read its files.
+pub(crate) fn package_folder(suite: &str) -> anyhow::Result<PathBuf> {
+    let targets = targets(&Cache::open()?, &[suite.to_owned()])?;
+    let target = targets.first().context("a name that selects nothing")?;
+    let Output::Program(program) = target.output else {
+        bail!("{suite} is not a test binary");
+    };
+    let folder = shell::read(target.go().args([
+        "list",
+        "-mod=readonly",
+        "-find",
+        "-f",
+        "{{.Dir}}",
+        &target.package(program),
+    ]))?;
+    Ok(PathBuf::from(folder.trim()))
 }
 
 fn targets(cache: &Cache, names: &[String]) -> anyhow::Result<Vec<Target>> {
@@ -192,6 +210,8 @@ struct Target {
     /// The folder in `peers/`.
     folder: PathBuf,
     go_mod: String,
+    /// Go files of the folder that are built with replaced files of the module.
+    sources: String,
     version: String,
     path: PathBuf,
 }
@@ -218,6 +238,10 @@ impl Target {
             name,
             module,
             output,
+            sources: match module.replacements {
+                [] => String::new(),
+                _ => go_sources(&folder)?,
+            },
             folder,
             go_mod,
             version,
@@ -248,7 +272,7 @@ impl Target {
             [] => String::new(),
             edits => format!("{edits:?}\n"),
         };
-        format!("go {arguments}\n{edits}\n{}", self.go_mod)
+        format!("go {arguments}\n{edits}{}\n{}", self.sources, self.go_mod)
     }
 
     fn is_current(&self) -> bool {
@@ -284,9 +308,9 @@ impl Target {
         let mut build = self.go();
         build.args(self.build_arguments(program));
         let copies = PathBuf::from(format!("{}.edited", output.display()));
-        let go_mod = match self.module.edits {
-            [] => Ok(None),
-            edits => self.edit(edits, &copies).map(Some),
+        let go_mod = match (self.module.edits, self.module.replacements) {
+            ([], []) => Ok(None),
+            (edits, replacements) => self.edit(edits, replacements, &copies).map(Some),
         };
         let built = go_mod.and_then(|go_mod| {
             build.args(go_mod.map(|file| format!("-modfile={}", file.display())));
@@ -301,16 +325,27 @@ impl Target {
 
     /// Copies modules into a folder, edits them there, and writes a `go.mod` that uses the copies. Go has an option to
     /// overlay single files, but refuses it for its module cache.
-    fn edit(&self, edits: &[Edit], folder: &Path) -> anyhow::Result<PathBuf> {
+    fn edit(
+        &self,
+        edits: &[Edit],
+        replacements: &[Replacement],
+        folder: &Path,
+    ) -> anyhow::Result<PathBuf> {
         let mut go_mod = self.go_mod.clone();
-        let modules: BTreeSet<&str> = edits.iter().map(|edit| edit.module).collect();
+        let edited = edits.iter().map(|edit| edit.module);
+        let replaced = replacements.iter().map(|replacement| replacement.module);
+        let modules: BTreeSet<&str> = edited.chain(replaced).collect();
         for module in modules {
             let copy = folder.join(module);
             copy_folder(&self.source(module)?, &copy)?;
+            go_mod = without_replacement(&go_mod, module);
             writeln!(go_mod, "\nreplace {module} => {}", copy.display())?;
         }
         for edit in edits {
             edit.apply(&folder.join(edit.module))?;
+        }
+        for replacement in replacements {
+            replacement.apply(&self.folder, &folder.join(replacement.module))?;
         }
         let file = folder.join("go.mod");
         fs::write(&file, go_mod)
@@ -368,6 +403,11 @@ impl Target {
     }
 
     fn package(&self, program: Program) -> String {
+        let first = program.package.split('/').next().unwrap_or_default();
+        // As in Go: the first part of an import path is a host name.
+        if first.contains('.') {
+            return program.package.to_owned();
+        }
         let package = format!("{}/{}", self.module.path, program.package);
         package.trim_end_matches('/').to_owned()
     }
@@ -437,6 +477,20 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// All Go files below a folder.
+fn go_sources(folder: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for path in files(folder)? {
+        if path.is_dir() {
+            text.push_str(&go_sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "go") {
+            let source = fs::read_to_string(&path);
+            text.push_str(&source.with_context(|| format!("reading {}", path.display()))?);
+        }
+    }
+    Ok(text)
+}
+
 fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
     for path in files(from)? {
@@ -463,6 +517,18 @@ fn pinned_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
             .flatten()
             .filter(|word| word.starts_with('v'))
     })
+}
+
+/// A `go.mod` in which a module is not replaced.
+fn without_replacement(go_mod: &str, module: &str) -> String {
+    let is_replacement = |line: &&str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("replace ").unwrap_or(line);
+        line.strip_prefix(module)
+            .is_some_and(|rest| rest.trim_start().starts_with("=>"))
+    };
+    let lines = go_mod.lines().filter(|line| !is_replacement(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// A pseudo-version without its date and prefix: the commit.
@@ -533,6 +599,15 @@ mod tests {
         assert_eq!(pinned_version(go_mod, "a.io/b"), Some("v1.2.3"));
         assert_eq!(pinned_version(go_mod, "a.io/c"), Some("v2.0.0"));
         assert_eq!(pinned_version(go_mod, "a.io/d"), None);
+    }
+
+    #[test]
+    fn module_is_replaced_once() {
+        let go_mod = "module m\n\nreplace a.io/b => a.io/b v1.0.0\n\nreplace (\n\ta.io/bc => a.io/bc v3.0.0\n\ta.io/b => ../b\n)\n";
+        assert_eq!(
+            without_replacement(go_mod, "a.io/b"),
+            "module m\n\n\nreplace (\n\ta.io/bc => a.io/bc v3.0.0\n)\n"
+        );
     }
 
     #[test]

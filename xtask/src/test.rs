@@ -1,6 +1,7 @@
 //! `cargo xtask test`.
 
 mod genuine;
+mod upstream;
 
 use std::ffi::OsString;
 use std::fs;
@@ -53,7 +54,7 @@ const NEXTEST_VERSION: &str = "0.9.151";
 /// Runs all tests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.build_only {
-        return genuine::build().map(drop);
+        return genuine::build(arguments.smoke).map(drop);
     }
     provide_programs(&PROGRAMS)?;
     shell::provide_subcommand("nextest", NEXTEST_VERSION)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 /// The modules, in the order in which they are built: what most suites need comes first.
-pub(crate) const MODULES: [Module; 14] = [
+pub(crate) const MODULES: [Module; 17] = [
     Module {
         folder: "etcd",
         path: "go.etcd.io/etcd/server/v3",
@@ -73,7 +73,22 @@ pub(crate) const MODULES: [Module; 14] = [
     Module {
         folder: "multiarch-tuning-operator",
         path: "github.com/openshift/multiarch-tuning-operator",
-        programs: &[program("multiarch-tuning-operator", "cmd")],
+        programs: &[
+            program("multiarch-tuning-operator", "cmd"),
+            suite(
+                "multiarch-podplacement.test",
+                "internal/controller/podplacement",
+            ),
+            suite("multiarch-operator.test", "internal/controller/operator"),
+            suite(
+                "multiarch-podplacementconfig.test",
+                "internal/controller/podplacementconfig",
+            ),
+            suite(
+                "multiarch-enoexecevent.test",
+                "internal/controller/enoexecevent/handler",
+            ),
+        ],
         tags: "containers_image_openpgp",
         crds: Some(Crds::Files("config/crd/bases/*.yaml")),
         ..MODULE
@@ -104,6 +119,41 @@ pub(crate) const MODULES: [Module; 14] = [
             "data/vm-console-proxy-bundle",
         ],
         crds: Some(Crds::Files("config/crd/bases/*.yaml")),
+        ..MODULE
+    },
+    Module {
+        folder: "controller-runtime",
+        path: "sigs.k8s.io/controller-runtime",
+        programs: &[suite("controller-runtime-webhook.test", "pkg/webhook")],
+        ..MODULE
+    },
+    // Integration tests of Kubernetes, with `medley apiserver` as their test server.
+    Module {
+        folder: "kubernetes",
+        path: "k8s.io/kubernetes",
+        programs: &[suite(
+            "integration-apply.test",
+            "test/integration/apiserver/apply",
+        )],
+        replacements: &[Replacement {
+            module: "k8s.io/kubernetes",
+            file: "cmd/kube-apiserver/app/testing/testserver.go",
+            with: "replacements/kube-apiserver-testing/testserver.go",
+        }],
+        ..MODULE
+    },
+    Module {
+        folder: "kubernetes",
+        path: "k8s.io/kubernetes",
+        programs: &[suite(
+            "integration-apiextensions.test",
+            "k8s.io/apiextensions-apiserver/test/integration",
+        )],
+        replacements: &[Replacement {
+            module: "k8s.io/apiextensions-apiserver",
+            file: "pkg/cmd/server/testing/testserver.go",
+            with: "replacements/apiextensions-testing/testserver.go",
+        }],
         ..MODULE
     },
     Module {
@@ -190,6 +240,8 @@ pub(crate) struct Module {
     pub(crate) data: &'static [&'static str],
     /// Changes to source of dependencies that does not compile with what the module requires.
     pub(crate) edits: &'static [Edit],
+    /// Files of dependencies that one of the folder takes the place of.
+    pub(crate) replacements: &'static [Replacement],
 }
 
 const MODULE: Module = Module {
@@ -201,13 +253,14 @@ const MODULE: Module = Module {
     crds: None,
     data: &[],
     edits: &[],
+    replacements: &[],
 };
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
     /// The name in the cache and on the command line.
     pub(crate) name: &'static str,
-    /// The package, below the path of the module.
+    /// The package: below the path of the module, or the path of one in another module.
     pub(crate) package: &'static str,
     /// Whether it is a test binary.
     pub(crate) suite: bool,
@@ -289,17 +342,39 @@ pub(crate) struct Edit {
     pub(crate) to: &'static str,
 }
 
+/// A replaced file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replacement {
+    pub(crate) module: &'static str,
+    pub(crate) file: &'static str,
+    /// The file in the folder of `peers/`.
+    pub(crate) with: &'static str,
+}
+
+impl Replacement {
+    /// Changes a copy of the module.
+    pub(crate) fn apply(&self, peers: &Path, copy: &Path) -> anyhow::Result<()> {
+        let path = peers.join(self.with);
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        overwrite(&copy.join(self.file), &text)
+    }
+}
+
+/// Replaces a file. Files of the module cache are read-only, and so are copies.
+fn overwrite(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::remove_file(path)
+        .and_then(|()| fs::write(path, text))
+        .with_context(|| format!("editing {}", path.display()))
+}
+
 impl Edit {
     /// Changes a copy of the module.
     pub(crate) fn apply(&self, folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(self.file);
         let context = || format!("editing {}", path.display());
         let text = fs::read_to_string(&path).with_context(context)?;
-        let edited = self.edited(&text).with_context(context)?;
-        // Files of the module cache are read-only, and so are copies.
-        fs::remove_file(&path)
-            .and_then(|()| fs::write(&path, edited))
-            .with_context(context)
+        overwrite(&path, &self.edited(&text).with_context(context)?)
     }
 
     fn edited(&self, text: &str) -> anyhow::Result<String> {

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
+use super::upstream;
 use crate::{peers, shell};
 
 /// What every group needs. With kube-controller-manager, namespaces are deleted and owners are respected.
@@ -80,6 +81,14 @@ const GROUPS: &[Group] = &[
         tests: "binary(beside_release)",
         smoke: "test(migration_is_judged_by_both)",
     },
+    Group {
+        peers: &[
+            "multiarch-tuning-operator",
+            "multiarch-tuning-operator-crds",
+        ],
+        tests: "binary(beside_multiarch)",
+        smoke: "test(medley_leaves_pods_to_tuning_until_it_is_uninstalled)",
+    },
 ];
 
 /// Programs that only these suites call, and their Debian packages: containerd 1 is tested beside the pinned 2, and its
@@ -88,11 +97,13 @@ pub(super) const PROGRAMS: [(&str, &str); 2] =
     [("busybox", "busybox-static"), ("containerd", "containerd")];
 
 /// Builds missing programs, and returns their folder.
-pub(super) fn build() -> anyhow::Result<PathBuf> {
+pub(super) fn build(smoke: bool) -> anyhow::Result<PathBuf> {
+    let suites = upstream::peers(smoke);
     let names: Vec<String> = GROUPS
         .iter()
         .flat_map(|group| group.peers)
         .chain(&CONTROL_PLANE)
+        .chain(&suites)
         .map(|name| (*name).to_owned())
         .collect();
     peers::provide(&names, shell::say)
@@ -100,7 +111,7 @@ pub(super) fn build() -> anyhow::Result<PathBuf> {
 
 /// Builds missing programs and runs the tests of each group. A word as an argument selects tests whose names contain it.
 pub(super) fn run(smoke: bool, rest: &[OsString]) -> anyhow::Result<()> {
-    let assets = build()?;
+    let assets = build(smoke)?;
     let mut results = Vec::new();
     let mut failed = None;
     for group in GROUPS {
@@ -124,6 +135,12 @@ pub(super) fn run(smoke: bool, rest: &[OsString]) -> anyhow::Result<()> {
             // The other groups run all the same: one run names all failures.
             failed = failed.or_else(|| outcome.err());
         }
+    }
+    // Arguments select tests of the workspace.
+    if rest.is_empty() {
+        let (lines, outcome) = upstream::run(&assets, smoke);
+        results.extend(lines);
+        failed = failed.or_else(|| outcome.err());
     }
     for line in results {
         shell::say(&line);

@@ -130,8 +130,7 @@ pub(super) fn timeless(value: Value) -> Value {
 }
 
 fn is_time(text: &str) -> bool {
-    text.len() >= "2026-01-01T00:00:00Z".len()
-        && text.parse::<Timestamp>().is_ok()
+    text.len() >= "2026-01-01T00:00:00Z".len() && text.parse::<Timestamp>().is_ok()
 }
 
 pub(super) fn is_condition(item: &Value) -> bool {
