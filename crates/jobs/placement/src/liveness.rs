@@ -96,21 +96,16 @@ impl ObservedLease {
             let holder = lease.holder_identity.as_deref();
             holder.is_some_and(|holder| !holder.is_empty())
         });
-        match &self.last {
-            None => {}
-            Some((before, seen)) if seen.as_ref() != lease => {
+        if let Some((before, seen)) = &self.last {
+            if seen.as_ref() != lease {
                 // Not `read`: it was renewed at some time between the two reads. After an outage of the API server
                 // the earlier one is long ago, and the renewal may be as well.
                 self.renewed = lease.map(|_| before.begun);
                 self.unchanged_since = read.ended;
-            }
-            // While the API server could not be reached, the controller could not renew either.
-            Some((before, _))
-                if read.begun.saturating_sub(before.ended) > self.timing.duration / 2 =>
-            {
+            } else if read.begun.saturating_sub(before.ended) > self.timing.duration / 2 {
+                // While the API server could not be reached, the controller could not renew either.
                 self.unchanged_since = read.ended;
             }
-            Some(_) => {}
         }
         self.last = Some((read, lease.cloned()));
     }
