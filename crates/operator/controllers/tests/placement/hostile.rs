@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ::placement::LeaseTiming;
 use base64::Engine as _;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -106,8 +107,15 @@ async fn thousand_pods_share_one_registry_request() -> anyhow::Result<()> {
         ScriptedResponse::slow(index(), 64, Duration::from_millis(100)).with("Content-Type", INDEX)
     })
     .await?;
-    let stage = Stage::idle(&[&slow.host()]).await?;
+    // A controller that was stopped, whose Lease outlasts the test: pods are gated, and nothing releases them yet.
+    let lease = LeaseTiming {
+        duration: Duration::from_mins(10),
+        renew: Duration::from_millis(200),
+    };
+    let stage = Stage::idle_with(&[&slow.host()], lease).await?;
+    stage.work().await?;
     stage.start_webhook().await?;
+    stage.rest().await;
     let image = format!("{}/app:1", slow.host());
     let asks = (0..1000).map(|n| {
         let pod = pod(&format!("web-{n}"), &image, &json!({}));
