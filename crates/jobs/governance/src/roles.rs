@@ -82,7 +82,8 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
         }
     }
     // Kinds of a group with the same access share a rule.
-    let mut alike: BTreeMap<(&str, Option<&str>, u8), (Vec<&str>, Access)> = BTreeMap::new();
+    type Scope<'a> = (&'a str, Option<&'a str>, u8);
+    let mut alike: BTreeMap<Scope<'_>, (Vec<&str>, Access)> = BTreeMap::new();
     for ((group, plural, named), access) in access {
         let entry = alike.entry((group, named, rank(access)));
         let (plurals, _) = entry.or_insert_with(|| (Vec::new(), access));

@@ -261,7 +261,7 @@ async fn second_install_changes_nothing() -> anyhow::Result<()> {
         anyhow::Ok(all.collect::<Vec<_>>())
     };
     let before = revisions().await?;
-    assert_eq!(before.len(), 23);
+    assert_eq!(before.len(), 24);
     install(&client, &installed).await?;
     assert_eq!(revisions().await?, before);
     assert!(pools.get("worker").await?.spec.paused);

@@ -250,13 +250,11 @@ impl Applier {
         let writer = writer.managed_by(MANAGER);
         let complete: DynamicObject = serde_json::from_value(object.clone())
             .map_err(|error| Error::Invalid(format!("a manifest: {error}")))?;
-        match writer.create_if_absent(&complete).await? {
-            Some(created) => Ok(created),
-            None => {
-                let key = Key::new(manifest.namespace(), manifest.name());
-                writer.merge(&key, object).await
-            }
+        if let Some(created) = writer.create_if_absent(&complete).await? {
+            return Ok(created);
         }
+        let key = Key::new(manifest.namespace(), manifest.name());
+        writer.merge(&key, object).await
     }
 
     /// Creates the ClusterOperator before its operator does, so that its progress is visible. Only

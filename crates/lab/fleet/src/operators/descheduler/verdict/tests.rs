@@ -26,19 +26,19 @@ fn complete() -> Surroundings {
     }
 }
 
-fn spec(profile: &str, interval: Value) -> Value {
+fn spec(profile: &str, interval: &Value) -> Value {
     json!({ "profiles": ["AffinityAndTaints", profile], "deschedulingIntervalSeconds": interval })
 }
 
 #[rstest]
-#[case::migrating(MIGRATE, json!(60), Verdict::Accepted { taints: true })]
-#[case::dev("DevKubeVirtRelieveAndMigrate", json!(60), Verdict::Accepted { taints: true })]
-#[case::other("LongLifecycle", json!(60), Verdict::Accepted { taints: false })]
-#[case::no_interval("LongLifecycle", Value::Null, Verdict::Unreadable)]
-#[case::zero(MIGRATE, json!(0), Verdict::Unreadable)]
+#[case::migrating(MIGRATE, &json!(60), Verdict::Accepted { taints: true })]
+#[case::dev("DevKubeVirtRelieveAndMigrate", &json!(60), Verdict::Accepted { taints: true })]
+#[case::other("LongLifecycle", &json!(60), Verdict::Accepted { taints: false })]
+#[case::no_interval("LongLifecycle", &Value::Null, Verdict::Unreadable)]
+#[case::zero(MIGRATE, &json!(0), Verdict::Unreadable)]
 fn complete_cluster_runs_every_readable_configuration(
     #[case] profile: &str,
-    #[case] interval: Value,
+    #[case] interval: &Value,
     #[case] expected: Verdict,
 ) {
     assert_eq!(verdict(&spec(profile, interval), &complete()), expected);
@@ -59,14 +59,14 @@ fn measuring_profiles_need_prometheus(#[case] prometheus: Option<Value>, #[case]
         prometheus,
         ..complete()
     };
-    let mut measured = spec("LifecycleAndUtilization", json!(60));
+    let mut measured = spec("LifecycleAndUtilization", &json!(60));
     assert_eq!(
         verdict(&measured, &without),
         Verdict::Accepted { taints: false }
     );
     measured["profileCustomizations"] =
         json!({ "devActualUtilizationProfile": "PrometheusCPUUsage" });
-    for spec in [spec(MIGRATE, json!(60)), measured] {
+    for spec in [spec(MIGRATE, &json!(60)), measured] {
         match verdict(&spec, &without) {
             Verdict::Refused(why) => assert!(why.contains(expected), "{why}"),
             other => panic!("{other:?}"),
@@ -83,7 +83,7 @@ fn migrating_profiles_need_kubevirt_and_psi() {
             nodes,
             ..complete()
         };
-        verdict(&spec(MIGRATE, json!(60)), &surroundings)
+        verdict(&spec(MIGRATE, &json!(60)), &surroundings)
     };
     assert_eq!(with(Vec::new()), refused("KubeVirt is properly deployed"));
     let without_psi = vec![node(&["worker"], "linux", false)];
