@@ -4,5 +4,3 @@
 
 #[path = "recordings/cdi.rs"]
 mod cdi;
-#[path = "recordings/descheduler.rs"]
-mod descheduler;
