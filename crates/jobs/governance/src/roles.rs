@@ -69,6 +69,9 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     rules
 }
 
+/// Group, name of the only object if it is one, and rank of the access.
+type Scope<'a> = (&'a str, Option<&'a str>, u8);
+
 /// RBAC rules for the kinds that profiles use: nothing is updated, everything is applied, and only objects that a
 /// profile may have created are deleted.
 pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> Vec<PolicyRule> {
@@ -82,7 +85,6 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
         }
     }
     // Kinds of a group with the same access share a rule.
-    type Scope<'a> = (&'a str, Option<&'a str>, u8);
     let mut alike: BTreeMap<Scope<'_>, (Vec<&str>, Access)> = BTreeMap::new();
     for ((group, plural, named), access) in access {
         let entry = alike.entry((group, named, rank(access)));

@@ -8,6 +8,9 @@ use testkit::recording::{LeftOut, Recorder, Subject, Trace};
 use testkit::{TestCluster, by};
 
 /// The object that the story creates.
+/// Changes a trace.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 const STORY: &str = "ConfigMap default/story";
 /// The object that the program creates.
 const PROGRAM: &str = "ConfigMap default/program";
@@ -136,9 +139,9 @@ async fn stand_in_is_held_to_the_recording() -> anyhow::Result<()> {
     other.assert_imitates(&path, &[whole])?;
     assert!(other.assert_recorded(&path, "program@v1").is_err());
 
-    let changes: [(&str, &dyn Fn(&mut Value)); 6] = [
+    let changes: [(&str, Change<'_>); 6] = [
         ("data.more", &|it| {
-            it["steps"][0]["objects"][STORY]["data"]["more"] = json!(1)
+            it["steps"][0]["objects"][STORY]["data"]["more"] = json!(1);
         }),
         ("recorded, not written", &|it| {
             it["steps"][0]["objects"]
@@ -147,16 +150,16 @@ async fn stand_in_is_held_to_the_recording() -> anyhow::Result<()> {
                 .remove(STORY);
         }),
         ("written, not recorded", &|it| {
-            it["steps"][1]["deleted"] = json!([])
+            it["steps"][1]["deleted"] = json!([]);
         }),
         ("order", &|it| {
-            it["steps"][0]["order"] = json!([PROGRAM, STORY])
+            it["steps"][0]["order"] = json!([PROGRAM, STORY]);
         }),
         ("/data/phase", &|it| {
             it["steps"][0]["sequences"]["ConfigMap default/story /data/phase"] = json!(["Done"]);
         }),
         ("written and removed", &|it| {
-            it["passing"][STORY] = json!(["data.other"])
+            it["passing"][STORY] = json!(["data.other"]);
         }),
     ];
     for (what, change) in changes {

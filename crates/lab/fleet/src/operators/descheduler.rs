@@ -3,8 +3,8 @@
 //! Compared by reading with cluster-kube-descheduler-operator at commit f537ae654848; `recordings/descheduler` has what that
 //! wrote. It sets no `observedGeneration`, does not look at `spec.managementState`, and writes nothing about a configuration
 //! that it cannot read. Not imitated: `spec.observedConfig`, `status.readyReplicas` and the conditions of its other
-//! controllers, the policy of the descheduler, its roles and alerts, included and excluded namespaces, and conflicts with the profile of the scheduler. The genuine operator looks for
-//! PSI metrics on the node that it runs on; this one, on all workers.
+//! controllers, the policy of the descheduler, its roles and alerts, included and excluded namespaces, and conflicts with the
+//! profile of the scheduler. The genuine operator looks for PSI metrics on the node that it runs on; this one, on all workers.
 
 mod deployment;
 mod verdict;

@@ -122,7 +122,7 @@ pub(super) async fn follow(admission: Arc<PodAdmission>) {
             match controller {
                 Controller::Running => info!("a placement controller is running"),
                 Controller::NotRunning => {
-                    info!("the placement controller does not renew its Lease")
+                    info!("the placement controller does not renew its Lease");
                 }
             }
         }
