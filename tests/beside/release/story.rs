@@ -67,19 +67,6 @@ impl Story {
                 "metadata": { "name": "openshift-user-critical" }, "value": 1_000_000_000,
             }))
             .await?;
-        // Without these, the operator reports that updates of the minor version are blocked.
-        for (namespace, name) in [
-            ("openshift-config-managed", "admin-gates"),
-            ("openshift-config", "admin-acks"),
-        ] {
-            beside
-                .apply(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }))
-                .await?;
-            beside
-                .apply(json!({ "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": { "name": name, "namespace": namespace } }))
-                .await?;
-        }
         let roles = Roles::new(beside.cluster.client());
         Ok(Self {
             medley: None,
