@@ -40,6 +40,7 @@ mod openshift;
 #[cfg(feature = "cluster")]
 mod peers;
 mod process;
+mod proxy;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
@@ -56,7 +57,7 @@ mod web;
 mod webhook;
 
 #[cfg(feature = "cluster")]
-pub use certificate::certificate;
+pub use certificate::{certificate, certificate_for};
 #[cfg(feature = "cluster")]
 pub use cluster::{TestCluster, WEBHOOK_CALLER};
 pub use command_output::{CommandOutput, has};
@@ -75,6 +76,7 @@ pub use openshift::openshift_crds;
 #[cfg(feature = "cluster")]
 pub use peers::{install_peer_crds, peer};
 pub use process::{Process, free_port};
+pub use proxy::Proxy;
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]
 pub use rights::Forbidden;

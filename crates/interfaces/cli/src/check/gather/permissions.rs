@@ -123,7 +123,12 @@ pub(super) async fn of_accounts(
         let rules = jobs.flat_map(|job| job.namespaced_rules());
         places.extend(rules.map(|(namespace, rules)| (namespace.to_owned(), rules)));
     }
-    let named = named_secrets(options);
+    let mut named = named_secrets(options);
+    let reads_registries = options.jobs.iter().any(|job| Job::REGISTRIES.contains(job));
+    if options.openshift_config && reads_registries {
+        let namespace = api::openshift::CONFIG_NAMESPACE.to_owned();
+        named.push((namespace, api::rbac::read_network_authorities()));
+    }
     places.extend(named.iter().cloned());
     let mut accounts = vec![account(client, options, ACCOUNT, roles, places).await];
     if !checks.is_empty() {

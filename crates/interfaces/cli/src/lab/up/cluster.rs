@@ -12,10 +12,11 @@ use ::webhook::{ClientCa, ClientVerification};
 use anyhow::Context as _;
 use controllers::Registries;
 use controllers::images::cdi::{Folder, Imports};
+use egress::ProxySettings;
 use http::header::{HeaderValue, USER_AGENT};
 use jiff::Timestamp;
 use kube::Client;
-use oci::{Keyring, Roots, Routes, Settings};
+use oci::{Keyring, Network, Roots, Routes, Settings};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, AddressRange};
 use runtime::Manager;
@@ -52,6 +53,7 @@ pub(crate) struct Cluster {
     check: Mutex<Option<::webhook::WebhookServer>>,
     registry: Option<SocketAddr>,
     addresses: AddressPolicy,
+    registries: oci::Client,
 }
 
 impl Cluster {
@@ -89,7 +91,8 @@ impl Cluster {
         // The demo registry is on loopback: only its port is allowed there.
         let demo = started.registry.map(AddressRange::from);
         let addresses = given.policy_with(demo);
-        let registries = registries(started.registry, &addresses);
+        let registries = registries(started.registry, &addresses)?;
+        let shared = registries.client().clone();
         let admin = manager.client();
         let (medley, check) = work(server, &admin, imports, registries, &addresses).await?;
         Ok(Self {
@@ -98,6 +101,7 @@ impl Cluster {
             check: Mutex::new(Some(check)),
             registry: started.registry,
             addresses,
+            registries: shared,
         })
     }
 
@@ -109,6 +113,11 @@ impl Cluster {
     /// Addresses that are allowed when objects name a server.
     pub(crate) fn addresses(&self) -> &AddressPolicy {
         &self.addresses
+    }
+
+    /// The client of registries.
+    pub(crate) fn registries(&self) -> &oci::Client {
+        &self.registries
     }
 
     /// A client to read the state of the cluster.
@@ -130,14 +139,19 @@ impl Cluster {
 }
 
 /// Registries to inspect the images of pods in: all, with plain HTTP for the demo registry.
-fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries {
+fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> anyhow::Result<Registries> {
     let routes = match demo {
         Some(address) => Routes::direct().with_plain(address.to_string()),
         None => Routes::direct(),
     };
     let settings = Settings::for_service(Roots::of_system(), addresses.clone());
-    let client = oci::Client::new(settings, routes);
-    Registries::new(client, Keyring::anonymous())
+    let network = Network {
+        routes,
+        proxies: ProxySettings::from_env()?,
+        ..Network::default()
+    };
+    let client = oci::Client::new(settings, network);
+    Ok(Registries::new(client, Keyring::anonymous()))
 }
 
 /// Starts the admission webhooks and the controllers, with the RBAC of a real installation and
