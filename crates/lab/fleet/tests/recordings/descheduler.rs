@@ -13,8 +13,39 @@ use serde_json::json;
 use testkit::recording::{LeftOut, recording};
 use testkit::{TestCluster, by};
 
-/// What the descheduler reads, and what protects it, is not simulated.
-const LEFT_OUT: [LeftOut; 0] = [];
+/// What the descheduler reads, and what protects and watches it, is not simulated; nor are TLS ciphers. The genuine operator
+/// scales by the subresource, which leaves the field to no manager.
+const LEFT_OUT: [LeftOut; 15] = [
+    whole("ClusterRole *"),
+    whole("ClusterRoleBinding *"),
+    whole("ConfigMap *"),
+    whole("PrometheusRule *"),
+    whole("Role *"),
+    whole("RoleBinding *"),
+    whole("Service *"),
+    whole("ServiceAccount *"),
+    whole("ServiceMonitor *"),
+    whole("ValidatingAdmissionPolicy *"),
+    whole("ValidatingAdmissionPolicyBinding *"),
+    of_configuration("spec.observedConfig.servingInfo.cipherSuites"),
+    of_configuration("spec.unsupportedConfigOverrides"),
+    LeftOut {
+        object: "Deployment openshift-kube-descheduler-operator/descheduler",
+        field: "spec.replicas",
+    },
+    of_configuration("status.generations"),
+];
+
+const fn whole(object: &'static str) -> LeftOut {
+    LeftOut { object, field: "" }
+}
+
+const fn of_configuration(field: &'static str) -> LeftOut {
+    LeftOut {
+        object: "KubeDescheduler openshift-kube-descheduler-operator/cluster",
+        field,
+    }
+}
 
 struct Lab {
     client: Client,
