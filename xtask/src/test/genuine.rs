@@ -28,7 +28,7 @@ struct Group {
     smoke: &'static str,
 }
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     Group {
         peers: &[],
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
@@ -59,6 +59,11 @@ const GROUPS: [Group; 4] = [
             "kubelet",
         ],
         tests: "binary(beside_node)",
+        smoke: "all()",
+    },
+    Group {
+        peers: &["helm"],
+        tests: "binary(beside_helm)",
         smoke: "all()",
     },
 ];
