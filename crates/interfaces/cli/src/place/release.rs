@@ -103,7 +103,7 @@ impl Arguments {
             return Ok(gated_pods(client, self.namespace.as_deref()).await?);
         }
         let namespace = self.namespace.as_deref();
-        let namespace = namespace.unwrap_or(client.default_namespace());
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace());
         let mut gated = gated_pods(client, Some(namespace)).await?;
         let wanted: BTreeSet<&str> = self.pods.iter().map(String::as_str).collect();
         gated.retain(|pod| wanted.contains(pod.name_any().as_str()));
