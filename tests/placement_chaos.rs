@@ -30,7 +30,8 @@ struct Cluster {
     registry: Registry,
     arm: Value,
     started: usize,
-    _cluster: TestCluster,
+    /// Ends with the last program.
+    _api: TestCluster,
     _folder: tempfile::TempDir,
 }
 
@@ -58,7 +59,7 @@ impl Cluster {
             registry,
             arm,
             started: 0,
-            _cluster: cluster,
+            _api: cluster,
             _folder: folder,
         })
     }
@@ -149,7 +150,7 @@ impl Cluster {
         .await
     }
 
-    async fn medley(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
+    fn medley(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = Command::new(MEDLEY)
             .args(line)
             .env("KUBECONFIG", &self.served.kubeconfig)
@@ -236,15 +237,12 @@ async fn pods_at_the_gate_survive_the_death_of_every_process() -> anyhow::Result
     assert!(is_gated(&left), "{}", why(&left));
     stop(&mut webhook, "-KILL");
     cluster.registry.kill();
-    let refused = cluster.medley(&["place", "release", "--all"]).await?;
+    let refused = cluster.medley(&["place", "release", "--all"])?;
     has(&refused.out, &["NAMESPACE", "default", "left", "Waiting: "]);
     has(&refused.err, &["--yes"]);
     assert!(is_gated(&cluster.pods().get("left").await?));
     for mode in ["--dry-run", "--dry-run=server"] {
-        let shown = cluster
-            .medley(&["place", "release", "left", mode])
-            .await?
-            .ok()?;
+        let shown = cluster.medley(&["place", "release", "left", mode])?.ok()?;
         has(
             &shown,
             &["pod/left of namespace default released", "dry run"],
@@ -252,8 +250,7 @@ async fn pods_at_the_gate_survive_the_death_of_every_process() -> anyhow::Result
         assert!(is_gated(&cluster.pods().get("left").await?));
     }
     let released = cluster
-        .medley(&["place", "release", "--all", "--yes"])
-        .await?
+        .medley(&["place", "release", "--all", "--yes"])?
         .ok()?;
     has(&released, &["pod/left of namespace default released\n"]);
     let left = cluster.pods().get("left").await?;
@@ -263,12 +260,10 @@ async fn pods_at_the_gate_survive_the_death_of_every_process() -> anyhow::Result
         "NotPlaced: released without node affinity: by a user"
     );
     // Nothing is left to do, and pods arrive as if Medley had never been there.
-    let nothing = cluster
-        .medley(&["place", "release", "--all", "--yes"])
-        .await?;
+    let nothing = cluster.medley(&["place", "release", "--all", "--yes"])?;
     has(&nothing.err, &["No pod is held at the gate"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
-    let unknown = cluster.medley(&["place", "release", "left"]).await?;
+    let unknown = cluster.medley(&["place", "release", "left"])?;
     has(&unknown.err, &["no pod left is held", "--all"]);
     let after = cluster
         .pod_of("after", "registry.invalid/app:1", false)

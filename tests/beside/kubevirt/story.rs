@@ -146,7 +146,7 @@ impl Story {
             let output = program.map(Process::output).unwrap_or_default();
             let lines: Vec<&str> = output.lines().rev().take(30).collect();
             let lines: Vec<&str> = lines.into_iter().rev().collect();
-            all.push_str(&format!("{name}:\n{}\n", lines.join("\n")));
+            all.extend([name, ":\n", &lines.join("\n"), "\n"]);
         }
         all
     }
@@ -240,7 +240,7 @@ impl Story {
         what: &str,
         holds: impl Fn(&DynamicObject) -> bool,
     ) -> anyhow::Result<DynamicObject> {
-        let job = migration.and_then(|it| it.uid());
+        let job = migration.and_then(kube::ResourceExt::uid);
         let what = format!("a launcher of {name} {what}");
         wait_until(&what, WAIT_TIMEOUT, async || {
             let Some(instance) = self.instances().get_opt(name).await? else {

@@ -91,7 +91,7 @@ impl Containerd {
 /// Puts the folder of a program first, where containerd looks for its shim.
 fn with_path_of<'a>(command: &'a mut Command, program: &Path) -> &'a mut Command {
     let path = std::env::var("PATH").unwrap_or_default();
-    let folder = program.parent().unwrap_or(Path::new("/")).display();
+    let folder = program.parent().unwrap_or_else(|| Path::new("/")).display();
     command.env("PATH", format!("{folder}:{path}:/usr/sbin"))
 }
 

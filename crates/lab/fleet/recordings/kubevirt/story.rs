@@ -354,7 +354,7 @@ impl Story {
         name: &str,
         migration: Option<&DynamicObject>,
     ) -> anyhow::Result<DynamicObject> {
-        let job = migration.and_then(|it| it.uid());
+        let job = migration.and_then(kube::ResourceExt::uid);
         wait_until(&format!("a launcher of {name}"), WAIT_TIMEOUT, async || {
             let Some(instance) = self.instances().get_opt(name).await? else {
                 return Ok(None);
