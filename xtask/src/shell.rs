@@ -66,7 +66,7 @@ pub(crate) fn read(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading {}", describe(command)))
 }
 
-/// The path of a program on the PATH.
+/// The path of a program on the PATH, or of one with an absolute path.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))

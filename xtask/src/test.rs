@@ -13,7 +13,7 @@ use clap::Args;
 use crate::shell;
 
 /// Programs that the suites call, and their Debian packages.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 17] = [
     ("bash", "bash"),
     ("c++", "g++"),
     ("chromedriver", "chromium-driver"),
@@ -24,10 +24,13 @@ const PROGRAMS: [(&str, &str); 15] = [
     ("jq", "jq"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("openssl", "openssl"),
     ("python3", "python3"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("skopeo", "skopeo"),
+    // Not on the PATH of users.
+    ("/usr/sbin/squid", "squid"),
     ("tar", "tar"),
 ];
 

@@ -1,6 +1,6 @@
 //! The registry client.
 //!
-//! A request passes [`Routes`] (endpoints, in order) -> [`Keyring`] (credentials, in order) -> caches
+//! A request passes [`Routes`](crate::Routes) (endpoints, in order) -> [`Keyring`] (credentials, in order) -> caches
 //! -> single-flight -> authentication and retries -> verification. Cached content is bound to the
 //! credential it was read with: it is never returned for another one.
 
@@ -16,7 +16,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use parking_lot::RwLock;
 use platform::{Digest, Reference};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
@@ -27,7 +26,8 @@ use crate::counts::Counts;
 use crate::credentials::{Credential, CredentialId, Keyring};
 use crate::error::{Cause, Error, Operation};
 use crate::flights::Flights;
-use crate::mirrors::{Endpoint, Routes};
+use crate::mirrors::Endpoint;
+use crate::network::Network;
 use crate::settings::Settings;
 use crate::transport::Transport;
 
@@ -128,7 +128,6 @@ struct Tag {
 
 struct Inner {
     settings: Arc<Settings>,
-    routes: RwLock<Arc<Routes>>,
     transport: Arc<Transport>,
     counts: Arc<Counts>,
     /// The last challenge of each host, by scheme and host.
@@ -181,12 +180,12 @@ fn document_cache(bytes: u64) -> Cache<(CandidateKey, Digest), Arc<Content>, Con
 
 impl Client {
     /// A client; no request is sent yet.
-    pub fn new(settings: Settings, routes: Routes) -> Self {
+    pub fn new(settings: Settings, network: impl Into<Network>) -> Self {
         let settings = Arc::new(settings);
         let counts = Arc::new(Counts::default());
+        let transport = Transport::new(Arc::clone(&settings), network.into(), Arc::clone(&counts));
         let inner = Inner {
-            transport: Arc::new(Transport::new(Arc::clone(&settings), Arc::clone(&counts))),
-            routes: RwLock::new(Arc::new(routes)),
+            transport: Arc::new(transport),
             counts,
             demands: Cache::new(MAX_CACHED_ENTRIES),
             tokens: Cache::new(MAX_CACHED_ENTRIES),
@@ -206,9 +205,19 @@ impl Client {
         }
     }
 
-    /// Replaces the routes; effective from the next request on.
-    pub fn set_routes(&self, routes: Routes) {
-        *self.inner.routes.write() = Arc::new(routes);
+    /// Replaces mirrors, proxies and CA certificates; effective from the next request on.
+    pub fn set_network(&self, network: impl Into<Network>) {
+        self.inner.transport.set_network(network.into());
+    }
+
+    /// The current mirrors, proxies and CA certificates.
+    pub fn network(&self) -> Arc<Network> {
+        self.inner.transport.network()
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
     }
 
     /// Whether archives and folders may be opened with this client.
@@ -375,8 +384,8 @@ impl Inner {
         keyring: &Keyring,
         operation: Operation,
     ) -> Result<Vec<Candidate>, Error> {
-        let routes = Arc::clone(&self.routes.read());
-        let places = routes.endpoints(reference).map_err(|cause| {
+        let network = self.transport.network();
+        let places = network.routes.endpoints(reference).map_err(|cause| {
             cause.at(operation, reference.to_string(), reference.host().as_str())
         })?;
         let mut candidates = Vec::new();

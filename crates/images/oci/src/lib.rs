@@ -33,7 +33,6 @@
 
 mod auth;
 mod client;
-mod connector;
 mod counts;
 mod credentials;
 mod error;
@@ -47,6 +46,7 @@ pub mod fuzz;
 mod image;
 mod keyed_locks;
 pub mod mirrors;
+mod network;
 pub mod resolve;
 mod secret;
 mod settings;
@@ -61,6 +61,7 @@ pub use error::{Cause, Error, Operation, TimeoutStage, error_chain};
 pub use image::{BlobReader, Image};
 pub use keyed_locks::KeyedLocks;
 pub use mirrors::{Endpoint, Hosts, MirrorError, Registries, Routes, Security};
+pub use network::Network;
 pub use secret::Secret;
 pub use settings::{Retry, Settings};
 pub use store::{BlobStore, Kept, StoreError};

@@ -85,6 +85,8 @@ pub struct Routes {
     hosts: Hosts,
     insecure: BTreeSet<String>,
     plain: BTreeSet<String>,
+    /// The only images that may be read; all, if empty.
+    allowed: Vec<String>,
 }
 
 impl Routes {
@@ -99,6 +101,39 @@ impl Routes {
     pub fn with_registries(mut self, registries: Registries) -> Self {
         self.registries = registries;
         self
+    }
+
+    /// Restricts images to hosts and paths; an empty list allows all. Decided by the name of the image, whatever mirror it
+    /// is read from: `allowedRegistries` of OpenShift, which becomes the signature policy of nodes.
+    #[must_use]
+    pub fn with_allowed(mut self, scopes: Vec<String>) -> Self {
+        self.allowed = scopes;
+        self
+    }
+
+    /// The configuration of a cluster, below this one: an entry here replaces one of the cluster with the same prefix.
+    #[must_use]
+    pub fn below(mut self, cluster: Registries, allowed: Vec<String>) -> Self {
+        self.registries = cluster.overridden_by(self.registries);
+        if self.allowed.is_empty() {
+            self.allowed = allowed;
+        }
+        self
+    }
+
+    /// The hosts and paths of the only images that may be read; all, if empty.
+    pub fn allowed(&self) -> &[String] {
+        &self.allowed
+    }
+
+    /// The entries of `registries.conf` or of OpenShift's objects.
+    pub fn registries(&self) -> &Registries {
+        &self.registries
+    }
+
+    /// The hosts that are marked as insecure.
+    pub fn insecure(&self) -> impl Iterator<Item = &str> {
+        self.insecure.iter().map(String::as_str)
     }
 
     /// Adds containerd's `hosts.toml` files.
@@ -128,6 +163,13 @@ impl Routes {
         let by_digest = reference.digest().is_some();
         let host = reference.host();
         let repository = reference.repository().as_str();
+        let is_allowed = |scope: &String| openshift::is_within(scope, &reference.name());
+        if !self.allowed.is_empty() && !self.allowed.iter().any(is_allowed) {
+            return Err(Cause::Blocked(format!(
+                "{:?} is none of the allowed registries",
+                reference.name()
+            )));
+        }
         let mut found = match self.registries.find(&reference.name()) {
             Some(registry) => self
                 .registries

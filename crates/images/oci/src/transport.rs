@@ -9,14 +9,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION};
+use egress::Connector;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use platform::ForbiddenAddress;
 use rustls::{CertificateError, InvalidMessage};
 use tokio::time::timeout;
@@ -24,9 +25,9 @@ use tower::{BoxError, Service};
 use url::Url;
 
 use crate::auth::{check_literal, origin};
-use crate::connector::GuardedConnector;
 use crate::counts::Counts;
 use crate::error::{Cause, Operation, TimeoutStage};
+use crate::network::Network;
 use crate::settings::Settings;
 use crate::trust::Tls;
 
@@ -60,17 +61,38 @@ type Pool = Client<Timed, Full<Bytes>>;
 /// All connections.
 pub(crate) struct Transport {
     settings: Arc<Settings>,
+    network: RwLock<Arc<Network>>,
     counts: Arc<Counts>,
     clients: Mutex<HashMap<(Tls, bool), Pool>>,
 }
 
 impl Transport {
-    pub(crate) fn new(settings: Arc<Settings>, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, network: Network, counts: Arc<Counts>) -> Self {
         Self {
+            network: RwLock::new(Arc::new(network)),
             settings,
             counts,
             clients: Mutex::new(HashMap::new()),
         }
+    }
+
+    pub(crate) fn network(&self) -> Arc<Network> {
+        Arc::clone(&self.network.read())
+    }
+
+    pub(crate) fn set_network(&self, network: Network) {
+        *self.network.write() = Arc::new(network);
+        // Connections lead through the old proxies, to servers that the old certificates made trusted.
+        self.clients.lock().clear();
+    }
+
+    /// The certificates for a host.
+    pub(crate) fn tls(&self, host: &str) -> Tls {
+        let network = self.network();
+        network
+            .authorities
+            .and(self.settings.tls.get(host))
+            .and(network.tls.get(host))
     }
 
     /// Sends a request and follows redirects. Any final status is returned.
@@ -95,12 +117,7 @@ impl Transport {
                 for name in private_headers(&headers) {
                     headers.remove(name);
                 }
-                tls = self
-                    .settings
-                    .tls
-                    .get(&origin(&next))
-                    .cloned()
-                    .unwrap_or_default();
+                tls = self.tls(&origin(&next));
                 // A host whose certificate is not verified may redirect to itself without verification,
                 // not to others.
                 verify = true;
@@ -128,11 +145,15 @@ impl Transport {
             .parse::<Uri>()
             .map_err(|_| Cause::Invalid("the URL cannot be requested".to_owned()))?;
         *request.headers_mut() = headers;
+        let network = self.network();
+        if let Some(value) = network.proxies.authorization(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
         let client = if url.scheme() == "https" {
-            self.client(tls, verify)?
+            self.client(&network, tls, verify)?
         } else {
             // Plain HTTP needs no CA certificates, and there may be none.
-            self.client(&Tls::default(), false)?
+            self.client(&network, &Tls::default(), false)?
         };
         self.counts.add(&origin(url), call.operation);
         let wait = self.settings.header_timeout;
@@ -204,25 +225,29 @@ impl Transport {
         Cause::Unreachable(crate::error::clean(&text, &[]))
     }
 
-    fn client(&self, tls: &Tls, verify: bool) -> Result<Pool, Cause> {
+    fn client(&self, network: &Arc<Network>, tls: &Tls, verify: bool) -> Result<Pool, Cause> {
         let mut clients = self.clients.lock();
         let key = (tls.clone(), verify);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let configuration = self
-            .settings
-            .roots
-            .configuration(tls, verify)
-            .map_err(|why| Cause::Unreachable(format!("setting up TLS: {why}")))?;
+        let configuration = |tls: &Tls, verify| {
+            let configuration = self.settings.roots.configuration(tls, verify);
+            configuration.map_err(|why| Cause::Unreachable(format!("setting up TLS: {why}")))
+        };
         let limit = self.settings.connect_timeout;
-        let guarded = GuardedConnector::new(self.settings.addresses.clone(), limit);
+        let proxies = Arc::new(network.proxies.clone());
+        let mut connector = Connector::new(proxies, self.settings.addresses.clone(), limit);
+        if network.proxies.has_tls() {
+            let tls = configuration(&network.authorities, true)?;
+            connector = connector.with_proxy_tls(Arc::new(tls));
+        }
         // HTTP/1.1 only: each blob then has a connection of its own and does not block other requests.
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(configuration)
+            .with_tls_config(configuration(tls, verify)?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(guarded);
+            .wrap_connector(connector);
         let client: Pool = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
@@ -234,7 +259,10 @@ impl Transport {
         if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
-        clients.insert(key, client.clone());
+        // The network may have been replaced in the meantime: this request still uses the old one, the next does not.
+        if Arc::ptr_eq(&self.network.read(), network) {
+            clients.insert(key, client.clone());
+        }
         Ok(client)
     }
 }
@@ -409,7 +437,7 @@ pub(crate) fn sensitive(text: &str) -> Result<HeaderValue, Cause> {
 /// Connects within a timeout, TLS included.
 #[derive(Clone)]
 struct Timed {
-    inner: HttpsConnector<GuardedConnector>,
+    inner: HttpsConnector<Connector>,
     limit: Duration,
 }
 
@@ -418,7 +446,7 @@ struct Timed {
 struct ConnectTimeout;
 
 impl Service<Uri> for Timed {
-    type Response = <HttpsConnector<GuardedConnector> as Service<Uri>>::Response;
+    type Response = <HttpsConnector<Connector> as Service<Uri>>::Response;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

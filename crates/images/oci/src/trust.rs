@@ -3,12 +3,17 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Characters of a line in PEM (RFC 7468).
+const PEM_LINE: usize = 64;
 
 /// Upper bound of certificates per file.
 const MAX_CERTIFICATES: usize = 4096;
@@ -47,6 +52,22 @@ impl Tls {
     /// Whether it contains no certificates.
     pub fn is_empty(&self) -> bool {
         self.authorities.is_empty() && self.client.is_none()
+    }
+
+    /// The CA certificates in PEM.
+    pub fn authorities_pem(&self) -> String {
+        let mut pem = String::new();
+        for authority in &self.authorities {
+            pem.push_str("-----BEGIN CERTIFICATE-----\n");
+            let encoded = STANDARD.encode(authority);
+            for line in encoded.as_bytes().chunks(PEM_LINE) {
+                // Base64 is ASCII.
+                pem.push_str(&String::from_utf8_lossy(line));
+                pem.push('\n');
+            }
+            pem.push_str("-----END CERTIFICATE-----\n");
+        }
+        pem
     }
 
     /// Adds CA certificates in PEM.

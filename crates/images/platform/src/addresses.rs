@@ -6,9 +6,9 @@
 //! unless the administrator allows a range. Private networks stay allowed: that is where a cluster's own
 //! registries are.
 //!
-//! The policy decides about addresses, never about names: the connector in `oci` resolves a name, asks the
-//! policy, and connects to an address that passed. With an HTTP proxy it would have to ask about literal
-//! addresses in URLs, and to trust the proxy, which an administrator configures, with names.
+//! The policy decides about addresses, never about names: the connector in `egress` resolves a name, asks the
+//! policy, and connects to an address that passed. With a proxy it asks about literal addresses in URLs, and
+//! trusts the proxy, which an administrator configures, with names.
 
 #[cfg(test)]
 mod tests;

@@ -4,19 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use runtime::client;
 use tower::util::MapRequestLayer;
 
 use crate::otlp;
 
 /// Client configuration of a kubeconfig file.
-pub(crate) async fn config_at(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
+pub(crate) fn config_at(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
     let what = || format!("reading the kubeconfig {}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).with_context(what)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
-    config.with_context(what)
+    client::in_kubeconfig(&kubeconfig, options).with_context(what)
 }
 
 /// Connection flags, named as in kubectl.
@@ -36,31 +35,38 @@ pub(crate) struct ClusterArguments {
 impl ClusterArguments {
     /// A client for the cluster.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        client(self.config().await?)
+        let config = self.config().await?;
+        // A credential plugin may wait for a login in a browser.
+        let building = tokio::task::spawn_blocking(move || client(config));
+        building
+            .await
+            .context("creating a client for the cluster")?
     }
 
     /// Client configuration of the cluster, with credentials.
     pub(crate) async fn config(&self) -> anyhow::Result<Config> {
+        let path = self.kubeconfig.clone();
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        match (&self.kubeconfig, &self.context) {
-            (Some(path), _) => config_at(path, &options).await,
-            // Not `infer`, which takes no context and falls back to the service account of the pod.
-            (None, Some(_)) => Config::from_kubeconfig(&options)
-                .await
-                .context("reading the kubeconfig"),
-            (None, None) => Config::infer()
-                .await
+        // Files, which may be on a network file system.
+        let reading = tokio::task::spawn_blocking(move || match (&path, &options.context) {
+            (Some(path), _) => config_at(path, &options),
+            // Not `usual`, which takes no context and falls back to the service account of the pod.
+            (None, Some(_)) => {
+                client::in_usual_kubeconfig(&options).context("reading the kubeconfig")
+            }
+            (None, None) => client::usual()
                 .context("finding a cluster; name one with --kubeconfig PATH or $KUBECONFIG"),
-        }
+        });
+        reading.await.context("reading the kubeconfig")?
     }
 }
 
 /// A client whose requests are part of the current trace.
 pub(crate) fn client(config: Config) -> anyhow::Result<Client> {
-    let builder = ClientBuilder::try_from(config).context("creating a client for the cluster")?;
+    let builder = client::builder(config).context("creating a client for the cluster")?;
     let traced = MapRequestLayer::new(otlp::propagate);
     Ok(builder.with_layer(&traced).build())
 }

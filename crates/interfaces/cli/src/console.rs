@@ -6,11 +6,12 @@ use ::console::{Console, Options};
 use anyhow::Context as _;
 use clap::Args;
 use kube::Config;
+use oci::Client;
 use platform::AddressPolicy;
 use tokio::net::TcpListener;
 
 use crate::cluster::{self, ClusterArguments};
-use crate::images::registry::AddressArguments;
+use crate::images::registry::{AddressArguments, NetworkArguments};
 use crate::{exit, host, process, version};
 
 /// Run the web console locally, with your own permissions, and print a sign-in link.
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     addresses: AddressArguments,
+
+    #[command(flatten)]
+    registry: NetworkArguments,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -45,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             config,
             arguments.history_namespace.clone(),
             arguments.addresses.policy(),
+            arguments.registry.open_service(&arguments.addresses.policy())?,
         ));
         let link = console.link(client);
         exit::print(&format!(
@@ -57,7 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Console options with the defaults of the CLI.
-pub(crate) fn options(cluster: Config, namespace: String, addresses: AddressPolicy) -> Options {
+pub(crate) fn options(
+    cluster: Config,
+    namespace: String,
+    addresses: AddressPolicy,
+    registries: Client,
+) -> Options {
     Options {
         cluster,
         namespace,
@@ -65,6 +75,7 @@ pub(crate) fn options(cluster: Config, namespace: String, addresses: AddressPoli
         secure: false,
         version: format!("medley {}", version::OPERATOR),
         addresses,
+        registries,
     }
 }
 

@@ -12,12 +12,13 @@ use ::importer::{Found, Mounted, Progress, Request, Unfinished, Watch, WebOption
 use anyhow::Context as _;
 use api::golden::Sniffing;
 use clap::{ArgAction, Args};
+use egress::ProxySettings;
 use golden_images::cdi::data_volume::Report;
 use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::outcome::Outcome;
 use golden_images::cdi::pod::{self, environment};
 use oci::resolve::{Chosen, own_architecture, usual_architecture};
-use oci::{Client, Credential, Keyring, Origin, Roots, Routes, Settings, Tls};
+use oci::{Client, Credential, Keyring, Network, Origin, Roots, Settings, Tls};
 use parking_lot::Mutex;
 use platform::Source;
 use runtime::Key;
@@ -220,7 +221,16 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let mut settings = Settings::for_service(Roots::of_system(), arguments.addresses.policy());
     // The pod requests 60 MB, as CDI's importers do; the default cache of the client may take more.
     settings.cache_bytes = crate::images::registry::SMALL_CACHE;
-    let mut routes = Routes::direct();
+    // Set on the pod by the operator; the proxies as CDI does it.
+    let proxies = ProxySettings::from_env()?;
+    let mut network = match std::env::var(environment::NETWORK) {
+        Ok(text) if !text.is_empty() => Network::of_portable(&text, proxies)
+            .with_context(|| format!("reading {}", environment::NETWORK))?,
+        _ => Network {
+            proxies,
+            ..Network::default()
+        },
+    };
     let mut keyring = Keyring::anonymous();
     // Not contacted if the node has already pulled the image.
     if let Some(host) = host.as_ref().filter(|_| arguments.mounted.is_none()) {
@@ -232,11 +242,11 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
             }
         }
         if arguments.insecure {
-            routes = routes.with_insecure(host);
+            network.routes = network.routes.with_insecure(host);
         }
         credentials(&mut keyring, host)?;
     }
-    let client = Client::new(settings, routes);
+    let client = Client::new(settings, network);
     let keyring = Arc::new(keyring);
     let asked = arguments.arch.clone().filter(|it| !it.is_empty());
     let architecture = if let Some(architecture) = &asked {

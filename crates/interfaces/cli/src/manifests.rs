@@ -71,6 +71,11 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     release_payloads: bool,
 
+    /// Grant a Role to read the CA certificates of OpenShift's proxy and registries, which are
+    /// ConfigMaps in openshift-config. The namespace has to exist.
+    #[arg(long)]
+    openshift_config: bool,
+
     /// Pull secrets that placement may read: those of pods and their service accounts (pods), which
     /// grants get on all Secrets; none; or comma-separated NAMESPACE/NAME of those that policies
     /// name.
@@ -119,6 +124,7 @@ impl InstallArguments {
             profiles: self.enable_profile.iter().cloned().collect(),
             release_owner: self.release_owner,
             release_payloads: self.release_payloads,
+            openshift_config: self.openshift_config,
             pull_secrets: self.pull_secrets.clone(),
             console: self.console,
             console_hosts: self.console_host.clone(),

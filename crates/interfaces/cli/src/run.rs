@@ -156,7 +156,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             let console = Console::new(::console::Options {
                 hosts: arguments.console_host,
                 secure: arguments.console_behind_tls,
-                ..console::options(config, options.namespace.clone(), options.addresses.clone())
+                ..console::options(
+                    config,
+                    options.namespace.clone(),
+                    options.addresses.clone(),
+                    options.registries.client().clone(),
+                )
             });
             info!(url, "serving the console");
             // Standby replicas serve the console, too.

@@ -90,6 +90,8 @@ pub struct Options {
     /// Addresses of registries that the console may connect to: pods name their images, and users
     /// of the console have them inspected from here.
     pub addresses: AddressPolicy,
+    /// The client whose mirrors, proxies and CA certificates apply to registry lookups.
+    pub registries: oci::Client,
 }
 
 /// A console; clones share everything.

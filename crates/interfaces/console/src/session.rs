@@ -144,7 +144,8 @@ pub(crate) fn client(cluster: &Config, token: &str) -> Result<Client, String> {
         serde_json::from_value(json!({ "token": token })).map_err(|error| error.to_string())?;
     let mut config = cluster.clone();
     config.auth_info = auth_info;
-    Client::try_from(config).map_err(|error| error.to_string())
+    let builder = runtime::client::builder(config).map_err(|error| error.to_string())?;
+    Ok(builder.build())
 }
 
 /// The user name of a client, from the API server; `None` if it is not authenticated.

@@ -103,6 +103,8 @@ pub(crate) enum When {
     ReleaseOwner,
     /// When releases are kept as ConfigMaps.
     ReleasePayloads,
+    /// When the CA certificates of OpenShift's proxy and registries are read.
+    OpenshiftConfig,
     /// When placement reads the pull secrets of pods.
     PullSecrets,
     Console,

@@ -70,6 +70,9 @@ impl Job {
     /// permission that only clusters with Windows nodes need to grant.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels, Self::Release];
 
+    /// The jobs that read images from registries, and so follow the network of the cluster.
+    pub const REGISTRIES: &[Self] = &[Self::ImagesCdi, Self::Release, Self::Placement];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

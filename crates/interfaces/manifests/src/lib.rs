@@ -54,6 +54,8 @@ pub const LEASE: &str = "medley";
 pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
 /// The role of the controllers where releases are kept as ConfigMaps, in that namespace.
 pub const RELEASE_PAYLOADS: &str = "medley-operator-release-payloads";
+/// The role of the controllers and webhooks in OpenShift's namespace of certificates for proxies and registries.
+pub const OPENSHIFT_CONFIG: &str = "medley-openshift-config";
 /// The role of the controllers and webhooks in a namespace of pull secrets named in policies.
 pub const NAMED_SECRETS: &str = "medley-pull-secrets";
 /// The role of the webhooks for the Lease of the placement controller.

@@ -34,6 +34,8 @@ pub struct Options {
     /// Whether the operator may read releases that are kept as ConfigMaps; their namespace has to
     /// exist.
     pub release_payloads: bool,
+    /// Whether controllers and webhooks may read the CA certificates in openshift-config; the namespace has to exist.
+    pub openshift_config: bool,
     /// Which pull secrets placement may read.
     pub pull_secrets: PullSecrets,
     /// Whether the operator serves the console.
@@ -100,6 +102,7 @@ impl Default for Options {
             profiles: BTreeSet::new(),
             release_owner: false,
             release_payloads: false,
+            openshift_config: false,
             // Applies only where placement runs, which is not a default job: `get` on all Secrets
             // is granted by enabling it.
             pull_secrets: PullSecrets::Pods,
@@ -200,6 +203,7 @@ impl Options {
             When::Profiles => self.jobs.contains(&Job::Governance) && !self.profiles.is_empty(),
             When::ReleaseOwner => self.jobs.contains(&Job::Release) && self.release_owner,
             When::ReleasePayloads => self.jobs.contains(&Job::Release) && self.release_payloads,
+            When::OpenshiftConfig => self.openshift_config && self.has(&When::Any(Job::REGISTRIES)),
             When::PullSecrets => {
                 self.jobs.contains(&Job::Placement) && self.pull_secrets == PullSecrets::Pods
             }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{
-    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, PLACEMENT_LEASE, RELEASE_OWNER,
-    RELEASE_PAYLOADS, WEBHOOK,
+    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, OPENSHIFT_CONFIG, PLACEMENT_LEASE,
+    RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
 };
 
 /// Profiles that an installation has to enable.
@@ -136,6 +136,12 @@ fn operator(fill: &Fill) -> Result<Vec<Entry>, Error> {
         let file = "optional/release-payloads.yaml";
         entries.push(Entry::new(Part::Rbac, When::ReleasePayloads, file, objects));
     }
+    let rules = api::rbac::read_network_authorities();
+    let namespace = api::openshift::CONFIG_NAMESPACE;
+    let accounts = [ACCOUNT, WEBHOOK];
+    let objects = elsewhere(fill, namespace, OPENSHIFT_CONFIG, &rules, &accounts);
+    let file = "optional/openshift-config.yaml";
+    entries.push(Entry::new(Part::Rbac, When::OpenshiftConfig, file, objects));
     let file = "optional/placement.yaml".to_owned();
     let role = pull_secret_role(ACCOUNT);
     entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);

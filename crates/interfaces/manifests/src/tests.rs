@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -21,6 +21,7 @@ fn everything() -> Options {
         profiles: ["node-health-remediation".to_owned()].into(),
         release_owner: true,
         release_payloads: true,
+        openshift_config: true,
         console: true,
         console_hosts: vec!["medley.example.com".to_owned()],
         monitoring: true,
@@ -308,6 +309,36 @@ fn releases_are_read_by_a_role_in_their_namespace() {
             r#""RoleBinding" "medley-operator-release-payloads""#,
         ]
     );
+}
+
+#[test]
+fn certificates_of_openshift_are_read_by_a_role_in_their_namespace() {
+    let there = |options: &Options| -> Vec<Value> {
+        let objects = printed(options).into_iter().map(|it| it.value);
+        let there = objects.filter(|it| it["metadata"]["namespace"] == "openshift-config");
+        there.collect()
+    };
+    assert!(there(&Options::default()).is_empty());
+    let options = Options {
+        openshift_config: true,
+        ..Options::default()
+    };
+    let objects = there(&options);
+    let rules = &objects[0]["rules"];
+    assert_eq!(rules[0]["resources"], json!(["configmaps"]));
+    assert_eq!(rules[0]["verbs"], json!(["get"]));
+    let subjects = objects[1]["subjects"].as_array().unwrap();
+    let accounts: Vec<_> = subjects
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(accounts, [ACCOUNT, WEBHOOK]);
+    // No job of these reads registries.
+    let options = Options {
+        jobs: [Job::Governance].into(),
+        ..options
+    };
+    assert!(there(&options).is_empty());
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod pod;
 pub mod poll;
 pub mod poller;
+pub mod proxy;
 pub mod roles;
 pub mod size;
 pub mod triage;

@@ -2,7 +2,8 @@
 
 use api::placement::{GROUP, PLURAL, WEBHOOK};
 use api::rbac::{
-    READ, and_read, editor, maintain_webhook, only, read_crds, rule, viewer, write_events,
+    READ, and_read, editor, maintain_webhook, only, read_crds, read_network, rule, viewer,
+    write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
@@ -64,13 +65,15 @@ pub fn named_secret_rules(names: &[String]) -> Vec<PolicyRule> {
 
 /// The resources that both watch.
 fn followed() -> Vec<PolicyRule> {
-    vec![
+    let mut rules = vec![
         only(multiarch::REGISTRATION, read_registrations()),
         read_crds(),
         rule("", &["nodes", "namespaces"], &READ),
         rule("node.k8s.io", &["runtimeclasses"], &READ),
         rule(GROUP, &[PLURAL], &READ),
-    ]
+    ];
+    rules.extend(read_network());
+    rules
 }
 
 fn read_registrations() -> PolicyRule {

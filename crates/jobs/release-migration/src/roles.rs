@@ -4,7 +4,9 @@
 mod tests;
 
 use api::openshift;
-use api::rbac::{READ, and_read, editor, only, read_crds, rule, viewer, write_events};
+use api::rbac::{
+    READ, and_read, editor, only, read_crds, read_network, rule, viewer, write_events,
+};
 use api::release::{GROUP, PLURAL};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
@@ -15,7 +17,7 @@ pub const EDITOR: &str = "medley-release-editor";
 
 /// RBAC rules of the controller: reads, events and its own status. It cannot write a ClusterVersion.
 pub fn operator_rules() -> Vec<PolicyRule> {
-    vec![
+    let mut rules = vec![
         read_crds(),
         write_events(),
         rule(
@@ -31,7 +33,10 @@ pub fn operator_rules() -> Vec<PolicyRule> {
         // Creates a policy if there is none, so that its status is visible.
         rule(GROUP, &[PLURAL], &and_read(&["create"])),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
-    ]
+    ];
+    // Releases are images.
+    rules.extend(read_network());
+    rules
 }
 
 /// RBAC rules of the controller in [`openshift::payloads::NAMESPACE`]: reads the releases stored there as ConfigMaps,

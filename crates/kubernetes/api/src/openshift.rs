@@ -33,6 +33,8 @@ use crate::Rest;
 pub const GROUP: &str = "config.openshift.io";
 /// The API version.
 pub const VERSION: &str = "v1";
+/// Namespace of the ConfigMaps and Secrets that cluster settings name, such as CA certificates of proxies.
+pub const CONFIG_NAMESPACE: &str = "openshift-config";
 /// The name of the only ClusterVersion.
 pub const CLUSTER_VERSION: &str = "version";
 

@@ -51,6 +51,31 @@ pub fn read_crds() -> PolicyRule {
     )
 }
 
+/// Permission to watch how the cluster reaches registries: its proxy, its mirrors and its image settings. These kinds are
+/// OpenShift's; elsewhere the rules match nothing.
+pub fn read_network() -> [PolicyRule; 2] {
+    let settings = [
+        "imagedigestmirrorsets",
+        "images",
+        "imagetagmirrorsets",
+        "proxies",
+    ];
+    [
+        rule("config.openshift.io", &settings, &READ),
+        rule(
+            "operator.openshift.io",
+            &["imagecontentsourcepolicies"],
+            &READ,
+        ),
+    ]
+}
+
+/// Permission to read the CA certificates of proxies and registries, in [`crate::openshift::CONFIG_NAMESPACE`]. A Role there:
+/// the settings name the ConfigMaps, and those of other namespaces hold the configuration of others.
+pub fn read_network_authorities() -> Vec<PolicyRule> {
+    vec![rule("", &["configmaps"], &["get"])]
+}
+
 /// Permission to create and update events.
 pub fn write_events() -> PolicyRule {
     // No `update` and no `delete`: a repeated event is patched, and the API server

@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod history;
 pub mod images;
 pub mod list;
+pub mod network;
 pub mod nodes;
 pub mod placement;
 pub mod policies;

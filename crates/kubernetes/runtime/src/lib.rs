@@ -13,6 +13,7 @@
 
 pub mod access;
 mod cache;
+pub mod client;
 mod error;
 mod events;
 mod key;

@@ -42,6 +42,7 @@ mod openshift;
 #[cfg(feature = "cluster")]
 mod peers;
 mod process;
+mod proxy;
 #[cfg(feature = "cluster")]
 pub mod recording;
 mod registry;
@@ -60,7 +61,7 @@ mod web;
 mod webhook;
 
 #[cfg(feature = "cluster")]
-pub use certificate::certificate;
+pub use certificate::{certificate, certificate_for};
 #[cfg(feature = "cluster")]
 pub use cluster::{TestCluster, WEBHOOK_CALLER};
 pub use command_output::{CommandOutput, has};
@@ -81,6 +82,7 @@ pub use openshift::openshift_crds;
 #[cfg(feature = "cluster")]
 pub use peers::{install_peer_crds, peer, peer_version};
 pub use process::{Process, free_port};
+pub use proxy::Proxy;
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]
 pub use rights::Forbidden;

@@ -21,7 +21,7 @@ pub const USERNAME: &str = "tester";
 pub const PASSWORD: &str = "hunter2";
 
 /// The password hashed for `htpasswd` (bcrypt, the only scheme the registry accepts).
-const HASHED: &str = "$2b$04$qFaRk98n2fFqqdMgI/7vNOEBe8X1QzjvtzglfErIERYwdY6JHvZGe";
+pub(crate) const HASHED: &str = "$2b$04$qFaRk98n2fFqqdMgI/7vNOEBe8X1QzjvtzglfErIERYwdY6JHvZGe";
 
 /// Both, as in a basic authentication header.
 const BASIC: &str = "dGVzdGVyOmh1bnRlcjI=";

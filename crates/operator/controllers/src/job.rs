@@ -13,7 +13,8 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
         Job::ImagesHco => images::hco::start(manager).await,
         Job::ImagesSsp => images::ssp::start(manager).await,
         Job::ImagesCdi => {
-            images::cdi::start(manager, &options.imports, &options.addresses).await;
+            let registries = options.registries.client();
+            images::cdi::start(manager, &options.imports, &options.addresses, registries).await;
             Ok(())
         }
         Job::ImagesVm => images::vm::start(manager).await,

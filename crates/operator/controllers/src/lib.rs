@@ -18,6 +18,7 @@ mod status;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use cluster_view::network;
 use platform::AddressPolicy;
 use runtime::{Error, Manager};
 
@@ -50,6 +51,9 @@ pub struct Options {
 
 /// Starts the controllers of the selected jobs; they run until the manager stops.
 pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
+    if options.jobs.iter().any(|job| Job::REGISTRIES.contains(job)) {
+        network::follow(manager, &options.registries).await;
+    }
     // One after the other: each start waits for its caches, and jobs share many of them.
     for job in &options.jobs {
         job::start(*job, manager, options).await?;

@@ -21,6 +21,7 @@ use ::placement::{
     LeaseTiming, NeedsInspection, Policy, Skip, admit, admit_uninspected, changes, names,
 };
 use api::placement::FailurePolicy;
+use cluster_view::network;
 use cluster_view::placement::{PlacementView, PullCredentials, Registries};
 use futures::future::join_all;
 use kube::Client;
@@ -178,6 +179,8 @@ impl Placements {
             Ok(view) => view,
             Err(refusal) => return Err(runtime::Error::Late(refusal.message).into()),
         };
+        // Before the first review: images of a disconnected cluster are in its mirrors only.
+        network::follow(self.watches.manager(), &view.registries).await;
         let changed = Arc::new(Notify::new());
         let notified = Arc::clone(&changed);
         view.watch.on_change(move |_| notified.notify_one());

@@ -178,13 +178,7 @@ impl Inner {
         if let Some(namespace) = &place.namespace {
             url.query_pairs_mut().append_pair("ns", namespace);
         }
-        let own = Tls::default();
-        let tls = self
-            .settings
-            .tls
-            .get(&place.host)
-            .unwrap_or(&own)
-            .and(place.tls.as_deref());
+        let tls = self.transport.tls(&place.host).and(place.tls.as_deref());
         let context = RequestContext {
             candidate,
             root,
@@ -318,11 +312,7 @@ impl Inner {
             tls: if auth::origin(&realm) == auth::origin(root) {
                 context.tls.clone()
             } else {
-                self.settings
-                    .tls
-                    .get(&auth::origin(&realm))
-                    .cloned()
-                    .unwrap_or_default()
+                self.transport.tls(&auth::origin(&realm))
             },
             agent: self.agent()?,
             grant: grant.clone(),

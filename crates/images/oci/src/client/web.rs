@@ -263,8 +263,8 @@ impl Inner {
         let credential = keyring.find(&host, path).into_iter().next();
         Ok(FileRequest {
             credential: credential.cloned().map(Arc::new),
-            tls: self.settings.tls.get(&host).cloned().unwrap_or_default(),
-            verify: self.routes.read().verifies(&host),
+            tls: self.transport.tls(&host),
+            verify: self.transport.network().routes.verifies(&host),
             file: file.clone(),
             url,
         })

@@ -53,6 +53,8 @@ pub struct RegistrySources {
     pub insecure_registries: Vec<String>,
     /// Hosts and paths that must not be contacted.
     pub blocked_registries: Vec<String>,
+    /// Hosts and paths of the only images that may be read; all, if empty.
+    pub allowed_registries: Vec<String>,
 }
 
 /// The `registries.conf` entries of these objects.
@@ -138,7 +140,7 @@ fn within_any(scopes: &[String], name: &str) -> bool {
 }
 
 /// Whether a name is a scope or a part of it.
-fn is_within(scope: &str, name: &str) -> bool {
+pub(super) fn is_within(scope: &str, name: &str) -> bool {
     if let Some(suffix) = scope.strip_prefix('*') {
         let host = name
             .trim_start_matches('*')

@@ -1,7 +1,7 @@
 //! `registries.conf`, version 2 (containers-registries.conf(5)).
 
 use platform::Reference;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Endpoint, MirrorError, Security, direct};
 use crate::error::Cause;
@@ -13,7 +13,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 const MAX_REGISTRIES: usize = 10_000;
 
 /// Which images a mirror serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PullFrom {
     /// All.
@@ -26,7 +26,7 @@ pub enum PullFrom {
 }
 
 /// A mirror.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Mirror {
     /// The host and an optional path prefix.
@@ -40,7 +40,7 @@ pub struct Mirror {
 }
 
 /// The configuration of all images with a common name prefix.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub struct Registry {
     /// The prefix; the location if empty. A leading `*.` matches subdomains.
@@ -171,6 +171,14 @@ impl Registries {
             self.entries.push(registry);
         }
         Ok(())
+    }
+
+    /// These entries, except those that the others replace.
+    pub(super) fn overridden_by(mut self, others: Self) -> Self {
+        let replaced = |entry: &Registry| others.entries.iter().any(|it| it.prefix == entry.prefix);
+        self.entries.retain(|entry| !replaced(entry));
+        self.entries.extend(others.entries);
+        self
     }
 
     /// The entries, as they were read.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use egress::ProxySettings;
 use golden_images::cdi::pod::environment;
-use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
+use oci::{Client, Hosts, Keyring, Network, Origin, Registries, Roots, Routes, Settings, Tls};
 use platform::{AddressPolicy, AddressRange, Source};
 
 /// Size limit of files with credentials or certificates.
@@ -27,6 +28,13 @@ pub(crate) struct RegistryArguments {
     #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
     authfile: Option<PathBuf>,
 
+    #[command(flatten)]
+    network: NetworkArguments,
+}
+
+/// How to reach registries, without credentials. Proxies are read from the environment.
+#[derive(Debug, Args)]
+pub(crate) struct NetworkArguments {
     /// Registry to connect to without verifying its certificate, or over plain HTTP. Can be
     /// repeated.
     #[arg(long, value_name = "HOST[:PORT]", env = "MEDLEY_INSECURE")]
@@ -69,7 +77,8 @@ impl RegistryArguments {
     /// A client for an image.
     pub(crate) fn client(&self, source: &Source) -> anyhow::Result<Client> {
         let is_local = matches!(source, Source::Archive(_) | Source::Folder(_));
-        for (given, name) in [(&self.ca, "--ca"), (&self.mirrors, "--mirrors")] {
+        let network = &self.network;
+        for (given, name) in [(&network.ca, "--ca"), (&network.mirrors, "--mirrors")] {
             ensure!(
                 !is_local || given.is_none(),
                 "{name} applies to registries and web servers, but {source} is local"
@@ -80,44 +89,17 @@ impl RegistryArguments {
 
     /// A client for any registry, with the credentials of the current user.
     pub(crate) fn open(&self) -> anyhow::Result<Client> {
-        self.open_with(Settings::for_user)
+        self.network.open_with(Settings::for_user)
     }
 
-    /// A client for registries that objects in the cluster name.
-    pub(crate) fn open_service(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
-        self.open_with(|roots| Settings::for_service(roots, addresses.clone()))
-    }
-
-    /// The same with [`SMALL_CACHE`], for a process with little memory: documents of hostile images
-    /// have megabytes.
+    /// A client for registries that objects in the cluster name, with [`SMALL_CACHE`], for a process with little memory:
+    /// documents of hostile images have megabytes.
     pub(crate) fn open_small(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
-        self.open_with(|roots| {
+        self.network.open_with(|roots| {
             let mut settings = Settings::for_service(roots, addresses.clone());
             settings.cache_bytes = SMALL_CACHE;
             settings
         })
-    }
-
-    fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
-        let mut roots = Roots::of_system();
-        if let Some(path) = &self.ca {
-            let what = || format!("reading the certificates in {}", path.display());
-            let pem = read(path).with_context(what)?;
-            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
-            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
-        }
-        let mut routes = match &self.mirrors {
-            Some(path) => routes(path)?,
-            None => Routes::direct(),
-        };
-        for host in &self.insecure {
-            ensure!(
-                !host.is_empty() && !host.contains(['/', ' ']),
-                "--insecure {host:?} is not a registry; expected HOST or HOST:PORT"
-            );
-            routes = routes.with_insecure(host);
-        }
-        Ok(Client::new(settings(roots), routes))
     }
 
     /// Registries to inspect the images of pods in. The credentials are those of nodes: used for
@@ -127,7 +109,7 @@ impl RegistryArguments {
         addresses: &AddressPolicy,
     ) -> anyhow::Result<controllers::Registries> {
         let keyring = self.keyring()?;
-        let client = self.open_service(addresses)?;
+        let client = self.network.open_service(addresses)?;
         let keyring = Keyring::clone(&keyring);
         Ok(controllers::Registries::new(client, keyring))
     }
@@ -149,6 +131,40 @@ impl RegistryArguments {
             }
         }
         Ok(Arc::new(keyring))
+    }
+}
+
+impl NetworkArguments {
+    /// A client for registries that objects in the cluster name.
+    pub(crate) fn open_service(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
+        self.open_with(|roots| Settings::for_service(roots, addresses.clone()))
+    }
+
+    fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
+        let mut roots = Roots::of_system();
+        if let Some(path) = &self.ca {
+            let what = || format!("reading the certificates in {}", path.display());
+            let pem = read(path).with_context(what)?;
+            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
+            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+        }
+        let mut routes = match &self.mirrors {
+            Some(path) => routes(path)?,
+            None => Routes::direct(),
+        };
+        for host in &self.insecure {
+            ensure!(
+                !host.is_empty() && !host.contains(['/', ' ']),
+                "--insecure {host:?} is not a registry; expected HOST or HOST:PORT"
+            );
+            routes = routes.with_insecure(host);
+        }
+        let network = Network {
+            routes,
+            proxies: ProxySettings::from_env()?,
+            ..Network::default()
+        };
+        Ok(Client::new(settings(roots), network))
     }
 }
 

@@ -164,6 +164,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 cluster::administrator(embedded.server()),
                 cluster::NAMESPACE,
                 cluster.addresses().clone(),
+                cluster.registries().clone(),
             )
             .await?;
             anyhow::Ok((embedded, cluster, console, copied, disks))

@@ -50,7 +50,7 @@ impl Sender {
         let config = Config::new(Uri::from_parts(host)?);
         let client = {
             let _inside = runtime.enter();
-            Client::try_from(config)?
+            runtime::client::builder(config)?.build()
         };
         Ok(Self {
             runtime,

@@ -164,9 +164,9 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
 async fn look(visitor: Visitor, _checked: Fields) -> Result<Response, Problem> {
     let view = PlacementView::of(visitor.viewer()).await?;
     let plain = insecure(visitor.client()).await;
-    let addresses = &visitor.console.shared().options.addresses;
+    let options = &visitor.console.shared().options;
     let lookups = &visitor.session.lookups;
-    let asked = lookups.ask(view.images(), plain, addresses).await;
+    let asked = lookups.ask(view.images(), plain, options).await;
     Ok(visitor.done(asked, PATH))
 }
 

@@ -69,6 +69,9 @@ impl ConsoleFixture {
             secure: false,
             version: "test".to_owned(),
             addresses: platform::AddressPolicy::default(),
+            registries: cluster_view::placement::Registries::default()
+                .client()
+                .clone(),
         });
         let listener = TcpListener::bind(any).await?;
         let address = listener.local_addr()?;

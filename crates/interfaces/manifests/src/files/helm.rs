@@ -125,6 +125,13 @@ fn condition(when: When) -> Option<String> {
         When::ReleasePayloads => {
             format!("and ({}) .Values.releasePayloads", runs(&Job::Release))
         }
+        When::OpenshiftConfig => {
+            let any: Vec<String> = Job::REGISTRIES
+                .iter()
+                .map(|job| format!("({})", runs(job)))
+                .collect();
+            format!("and (or {}) .Values.openshiftConfig", any.join(" "))
+        }
         When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
@@ -249,6 +256,8 @@ releaseOwner: false
 
 # Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version. The namespace has to exist.
 releasePayloads: false
+# Read the CA certificates of proxies and registries in openshift-config. The namespace has to exist.
+openshiftConfig: false
 
 # Let placement read the pull secrets of pods and their service accounts: get on all Secrets. Without it, policies
 # name the secrets in spec.pullSecrets (Named, with a Role in each namespace) or use none (None).
@@ -306,6 +315,7 @@ fn schema() -> Result<Value, Error> {
             "description": "Governance profiles that are off by default.",
         },
         "releaseOwner": boolean("Let the operator manage the ClusterVersion."),
+        "openshiftConfig": boolean("Let controllers and webhooks read the CA certificates of proxies and registries in openshift-config."),
         "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
         "console": only(json!({

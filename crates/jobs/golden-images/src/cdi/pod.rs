@@ -87,6 +87,9 @@ pub mod environment {
     pub const PULL_METHOD: &str = "IMPORTER_PULL_METHOD";
     /// The mount path of the image, if the node pulls it.
     pub const MOUNTED: &str = "IMPORTER_MOUNTED_IMAGE";
+    /// Mirrors, insecure registries and CA certificates of the cluster, as JSON. The proxies are in `http_proxy`,
+    /// `https_proxy` and `no_proxy`, as CDI sets them.
+    pub const NETWORK: &str = "MEDLEY_NETWORK";
     /// How disks of other architectures are treated: `Refuse`, `Warn` or `Off`.
     pub const SNIFFING: &str = "IMPORTER_CHECK_ARCHITECTURE";
 }
@@ -106,6 +109,8 @@ pub struct ImporterPodInputs<'a> {
     pub node: Option<&'a str>,
     /// The container image of Medley.
     pub image: &'a str,
+    /// Variables for the network of the cluster: [`environment::NETWORK`] and the proxies.
+    pub network: &'a [(&'static str, String)],
     /// Registries whose TLS certificates are not verified.
     pub insecure: &'a [String],
     /// Address ranges that the administrator allows although they are restricted.
@@ -288,6 +293,12 @@ fn environment(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
         all.push(variable(environment::MOUNTED, MOUNTED));
         return json!(all);
     }
+    all.extend(
+        making
+            .network
+            .iter()
+            .map(|(name, value)| variable(name, value)),
+    );
     if !making.allowed.is_empty() {
         all.push(variable(environment::ALLOWED, &making.allowed.join(",")));
     }

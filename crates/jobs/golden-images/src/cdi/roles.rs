@@ -1,12 +1,12 @@
 //! RBAC rules for imports.
 
-use api::rbac::{READ, and_read, read_crds, rule, write_events};
+use api::rbac::{READ, and_read, read_crds, read_network, rule, write_events};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 /// The cluster-wide rules of the controller.
 pub fn rules() -> Vec<PolicyRule> {
     let write = and_read(&["create", "patch", "delete"]);
-    vec![
+    let mut rules = vec![
         rule(
             "cdi.kubevirt.io",
             &["dataimportcrons"],
@@ -42,5 +42,7 @@ pub fn rules() -> Vec<PolicyRule> {
         rule("medley.dev", &["goldenimagepolicies"], &READ),
         read_crds(),
         write_events(),
-    ]
+    ];
+    rules.extend(read_network());
+    rules
 }

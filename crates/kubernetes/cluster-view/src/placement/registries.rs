@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oci::resolve::platforms_within;
-use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings, error_chain};
+use oci::{Client, Freshness, Image, Keyring, Network, Roots, Routes, Settings, error_chain};
 use placement::{ImageUse, Inspection, Uninspectable};
 use platform::{AddressPolicy, Digest, Reference, Source};
 use quick_cache::sync::Cache;
@@ -47,6 +47,8 @@ pub struct Registries {
 
 struct Inner {
     client: Client,
+    /// The network that the process is configured with, before that of the cluster is added.
+    own_network: Arc<Network>,
     /// The node's credentials for registries, used for all pods.
     nodes: Keyring,
     platforms: Cache<Digest, Inspection>,
@@ -96,6 +98,7 @@ impl Registries {
     pub fn new(client: Client, nodes: Keyring) -> Self {
         Self {
             inner: Arc::new(Inner {
+                own_network: client.network(),
                 client,
                 nodes,
                 platforms: Cache::new(MAX_DIGESTS),
@@ -109,6 +112,11 @@ impl Registries {
     /// and CAs.
     pub fn client(&self) -> &Client {
         &self.inner.client
+    }
+
+    /// The network that the process is configured with.
+    pub(crate) fn own_network(&self) -> &Network {
+        &self.inner.own_network
     }
 
     /// The node's credentials.

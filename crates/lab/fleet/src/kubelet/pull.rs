@@ -153,7 +153,7 @@ impl Puller {
         let mut hosts = self.hosts.lock();
         if hosts.insert(host.to_owned()) {
             let routes = hosts.iter().fold(Routes::direct(), Routes::with_insecure);
-            self.client.set_routes(routes);
+            self.client.set_network(routes);
         }
     }
 }

@@ -25,6 +25,7 @@ mod volume;
 
 use std::path::PathBuf;
 
+use oci::Client;
 use platform::AddressPolicy;
 use runtime::{Key, Manager, Queue};
 use tracing::info;
@@ -92,27 +93,34 @@ struct Queues {
 }
 
 /// Starts the controllers. Returns once the caches have synced, or at once if CDI is not installed: the controllers
-/// then start when it is. `addresses` applies to this process and to importer pods.
-pub async fn start(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
+/// then start when it is. `addresses` applies to this process and to importer pods, and so does the network of `client`.
+pub async fn start(
+    manager: &Manager,
+    imports: &Imports,
+    addresses: &AddressPolicy,
+    client: &Client,
+) {
     if view::is_installed(manager).await {
-        return begin(manager, imports, addresses).await;
+        return begin(manager, imports, addresses, client).await;
     }
     info!("CDI is not installed; waiting for its CustomResourceDefinitions");
     let (own, imports, addresses) = (manager.clone(), imports.clone(), addresses.clone());
+    let client = client.clone();
     manager.spawn(async move {
         view::until_installed(&own).await;
-        begin(&own, &imports, &addresses).await;
+        begin(&own, &imports, &addresses, &client).await;
     });
 }
 
-async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
+async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy, client: &Client) {
     let view = ImportView::follow(manager).await;
     let queues = Queues::default();
     let report = Report::new(manager);
-    let registries = Registries::new(view.clone(), addresses);
+    let registries = Registries::new(view.clone(), addresses, client);
     let executor = match imports {
         Imports::Pods { image } => {
-            Executor::pods(manager, view.clone(), image, addresses, &queues.volumes)
+            let (view, volumes) = (view.clone(), &queues.volumes);
+            Executor::pods(manager, view, &registries, image, addresses, volumes)
         }
         Imports::InProcess(folder) => {
             disks::start(manager, &view, folder.path.clone());

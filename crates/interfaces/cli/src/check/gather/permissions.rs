@@ -124,8 +124,14 @@ pub(super) async fn of_accounts(
         let rules = jobs.flat_map(|job| job.namespaced_rules());
         places.extend(rules.map(|(namespace, rules)| (namespace.to_owned(), rules)));
     }
-    let mut of_webhook = named_secrets(options);
-    places.extend(of_webhook.iter().cloned());
+    let mut named = named_secrets(options);
+    let reads_registries = options.jobs.iter().any(|job| Job::REGISTRIES.contains(job));
+    if options.openshift_config && reads_registries {
+        let namespace = api::openshift::CONFIG_NAMESPACE.to_owned();
+        named.push((namespace, api::rbac::read_network_authorities()));
+    }
+    places.extend(named.iter().cloned());
+    let mut of_webhook = named;
     if options.jobs.contains(&Job::Placement) {
         of_webhook.push((home.to_owned(), webhook_namespace_rules()));
     }

@@ -13,10 +13,11 @@ use ::webhook::{ClientCa, ClientVerification, PlacementSettings, WebhookServer};
 use anyhow::Context as _;
 use controllers::Registries;
 use controllers::images::cdi::{Folder, Imports};
+use egress::ProxySettings;
 use http::header::{HeaderValue, USER_AGENT};
 use jiff::Timestamp;
 use kube::Client;
-use oci::{Keyring, Roots, Routes, Settings};
+use oci::{Keyring, Network, Roots, Routes, Settings};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, AddressRange};
 use runtime::Manager;
@@ -58,6 +59,7 @@ pub(crate) struct Cluster {
     check: Mutex<Option<WebhookServer>>,
     registry: Option<SocketAddr>,
     addresses: AddressPolicy,
+    registries: oci::Client,
 }
 
 impl Cluster {
@@ -95,7 +97,8 @@ impl Cluster {
         // The demo registry is on loopback: only its port is allowed there.
         let demo = started.registry.map(AddressRange::from);
         let addresses = given.policy_with(demo);
-        let registries = registries(started.registry, &addresses);
+        let registries = registries(started.registry, &addresses)?;
+        let shared = registries.client().clone();
         let admin = manager.client();
         let (medley, check) = work(server, &admin, imports, registries, &addresses).await?;
         Ok(Self {
@@ -104,6 +107,7 @@ impl Cluster {
             check: Mutex::new(Some(check)),
             registry: started.registry,
             addresses,
+            registries: shared,
         })
     }
 
@@ -115,6 +119,11 @@ impl Cluster {
     /// Addresses that are allowed when objects name a server.
     pub(crate) fn addresses(&self) -> &AddressPolicy {
         &self.addresses
+    }
+
+    /// The client of registries.
+    pub(crate) fn registries(&self) -> &oci::Client {
+        &self.registries
     }
 
     /// A client to read the state of the cluster.
@@ -136,14 +145,19 @@ impl Cluster {
 }
 
 /// Registries to inspect the images of pods in: all, with plain HTTP for the demo registry.
-fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries {
+fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> anyhow::Result<Registries> {
     let routes = match demo {
         Some(address) => Routes::direct().with_plain(address.to_string()),
         None => Routes::direct(),
     };
     let settings = Settings::for_service(Roots::of_system(), addresses.clone());
-    let client = oci::Client::new(settings, routes);
-    Registries::new(client, Keyring::anonymous())
+    let network = Network {
+        routes,
+        proxies: ProxySettings::from_env()?,
+        ..Network::default()
+    };
+    let client = oci::Client::new(settings, network);
+    Ok(Registries::new(client, Keyring::anonymous()))
 }
 
 /// Starts the admission webhooks and the controllers, with the RBAC of a real installation and

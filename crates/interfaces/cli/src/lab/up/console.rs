@@ -59,6 +59,7 @@ impl Running {
         admin: Client,
         namespace: &str,
         addresses: AddressPolicy,
+        registries: oci::Client,
     ) -> anyhow::Result<Option<Self>> {
         let bound = match choice {
             Some(Choice::None) => return Ok(None),
@@ -75,8 +76,8 @@ impl Running {
             }
         };
         let (listener, url) = bound;
-        let config = config_at(kubeconfig, &KubeConfigOptions::default()).await?;
-        let console = Console::new(options(config, namespace.to_owned(), addresses));
+        let config = config_at(kubeconfig, &KubeConfigOptions::default())?;
+        let console = Console::new(options(config, namespace.to_owned(), addresses, registries));
         let link = console.link(admin);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {

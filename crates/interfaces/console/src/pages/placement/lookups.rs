@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use cluster_view::placement::inspect_images;
 use machinery::time::human_duration;
-use oci::{Client, Keyring, Roots, Routes, Settings};
+use oci::{Client, Keyring, Network, Routes, Settings};
 use parking_lot::Mutex;
 use placement::Inspection;
-use platform::{AddressPolicy, Source};
+use platform::Source;
+
+use crate::Options;
 
 /// Timeout of all lookups.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -46,19 +48,21 @@ impl RegistryLookups {
         &self,
         images: BTreeSet<String>,
         insecure: Vec<String>,
-        addresses: &AddressPolicy,
+        options: &Options,
     ) -> String {
         let all = images.len();
         // A name that is a path would be read from this host.
         let remote = |name: &String| host(name).is_some();
         let images: BTreeSet<String> = images.into_iter().filter(remote).take(MAX_IMAGES).collect();
         let asked = images.len();
-        let mut settings = Settings::for_service(Roots::of_system(), addresses.clone());
+        let roots = options.registries.settings().roots.clone();
+        let mut settings = Settings::for_service(roots, options.addresses.clone());
         // A user waits for the answer, so failed lookups are not retried.
         settings.retry.attempts = 1;
-        let routes = insecure.into_iter();
-        let routes = routes.fold(Routes::direct(), Routes::with_insecure);
-        let client = Client::new(settings, routes);
+        let mut network = Network::clone(&options.registries.network());
+        let insecure = insecure.into_iter();
+        network.routes = insecure.fold(network.routes, Routes::with_insecure);
+        let client = Client::new(settings, network);
         // Without credentials: the console has none of its own, and pull secrets may be readable by
         // the user without being theirs to use from here.
         let keyring = Arc::new(Keyring::anonymous());

@@ -75,6 +75,7 @@ fn chart_matches_manifests_with_everything_enabled() {
         "controllers": Job::ALL.iter().map(|job| job.name()).collect::<Vec<_>>(),
         "profiles": ["example-profile", "node-health-remediation"],
         "releaseOwner": true,
+        "openshiftConfig": true,
         "releasePayloads": true,
         "pullSecrets": true,
         "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
@@ -98,6 +99,7 @@ fn chart_matches_manifests_with_everything_enabled() {
             .map(str::to_owned)
             .into(),
         release_owner: true,
+        openshift_config: true,
         release_payloads: true,
         pull_secrets: crate::PullSecrets::Pods,
         console: true,

@@ -35,6 +35,10 @@ fn made_for(source: &Value, mode: &str, node: Option<&str>) -> Pod {
         attempt: 3,
         node,
         image: "medley:1",
+        network: &[
+            (environment::NETWORK, "{}".to_owned()),
+            ("https_proxy", "http://proxy:3128".to_owned()),
+        ],
         insecure: &["r.example:5000".to_owned()],
         allowed: &["192.0.2.0/24".to_owned(), "127.0.0.1:5000".to_owned()],
         sniffing: Sniffing::Refuse,

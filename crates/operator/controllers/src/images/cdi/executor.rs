@@ -60,12 +60,13 @@ impl Executor {
     pub(super) fn pods(
         manager: &Manager,
         view: ImportView,
+        registries: &Registries,
         image: &str,
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
     ) -> Self {
         Self::Pods(Box::new(Pods::new(
-            manager, view, image, addresses, volumes,
+            manager, view, registries, image, addresses, volumes,
         )))
     }
 

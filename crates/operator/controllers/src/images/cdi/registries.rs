@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use egress::ProxySettings;
 use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::poll::{PollQuery, Web};
+use golden_images::cdi::proxy::{ImportProxy, NAMESPACES};
 use importer::WebOptions;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use oci::{Client, Keyring, Roots, Routes, Settings, Tls, error_chain};
+use oci::{Client, Keyring, Network, Routes, Settings, Tls, error_chain};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, Source};
+use runtime::Error;
 
 use super::view::ImportView;
 
@@ -22,15 +25,28 @@ const MAX_CACHED_CLIENTS: usize = 64;
 pub(super) struct Registries {
     view: ImportView,
     addresses: AddressPolicy,
+    /// The client of the whole process: its mirrors, proxies and CA certificates apply here as well.
+    shared: Client,
+    replaced: Arc<Mutex<Option<Replaced>>>,
     for_images: Arc<Mutex<Clients>>,
     /// Clients for files: the insecure registries of CDI's configuration do not apply to web servers.
     for_files: Arc<Mutex<Clients>>,
+}
+
+/// The network of imports while CDI's configuration replaces the proxy.
+struct Replaced {
+    shared: Arc<Network>,
+    proxy: ImportProxy,
+    authority: Option<String>,
+    network: Arc<Network>,
 }
 
 /// Clients by trusted certificates and host; most sources need none. All skip verification for the same registries.
 #[derive(Default)]
 struct Clients {
     insecure: Vec<String>,
+    /// The network of the shared client when these were made.
+    network: Arc<Network>,
     by_certificates: HashMap<(String, Vec<u8>), Client>,
 }
 
@@ -44,9 +60,11 @@ pub(super) struct SourceAccess {
 
 impl Registries {
     /// `addresses` is the administrator's policy: tenants name the sources.
-    pub(super) fn new(view: ImportView, addresses: &AddressPolicy) -> Self {
+    pub(super) fn new(view: ImportView, addresses: &AddressPolicy, shared: &Client) -> Self {
         Self {
             view,
+            shared: shared.clone(),
+            replaced: Arc::default(),
             addresses: addresses.clone(),
             for_images: Arc::default(),
             for_files: Arc::default(),
@@ -77,13 +95,17 @@ impl Registries {
         let host = source.host();
         let keyring = self.keyring(question, host.as_deref()).await?;
         let certificates = self.certificates(question).await?;
+        let network = self.network().await.map_err(unavailable)?;
+        let host_name = host.as_deref();
         let client = if is_file {
-            self.client(&self.for_files, Vec::new(), certificates, host.as_deref())?
+            let (clients, insecure) = (&self.for_files, Vec::new());
+            self.client(clients, insecure, network, certificates, host_name)?
         } else {
             // Read for each poll: CDI's configuration takes effect without a restart,
             // and the cached object costs nothing.
             let insecure = self.view.insecure().await.map_err(unavailable)?;
-            self.client(&self.for_images, insecure, certificates, host.as_deref())?
+            let clients = &self.for_images;
+            self.client(clients, insecure, network, certificates, host_name)?
         };
         Ok(SourceAccess {
             source,
@@ -94,6 +116,65 @@ impl Registries {
                 None => WebOptions::default(),
             },
         })
+    }
+
+    /// The network of imports: that of this process, with the proxy of CDI's configuration if there is one.
+    pub(super) async fn network(&self) -> Result<Arc<Network>, Error> {
+        let shared = self.shared.network();
+        let Some(proxy) = self.view.import_proxy().await? else {
+            return Ok(shared);
+        };
+        let authority = match proxy.trusted_ca.as_deref().filter(|it| !it.is_empty()) {
+            Some(name) => Some(self.proxy_authority(name).await?),
+            None => None,
+        };
+        let mut known = self.replaced.lock();
+        if let Some(known) = known.as_ref()
+            && Arc::ptr_eq(&known.shared, &shared)
+            && known.proxy == proxy
+            && known.authority == authority
+        {
+            return Ok(Arc::clone(&known.network));
+        }
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let invalid =
+            |why: String| Error::Invalid(format!("spec.importProxy of the CDIConfig: {why}"));
+        let mut network = Network::clone(&shared);
+        network.proxies = ProxySettings::new(
+            &text(&proxy.http),
+            &text(&proxy.https),
+            &text(&proxy.no_proxy),
+        )
+        .map_err(|error| invalid(error.to_string()))?;
+        if let Some(pem) = &authority {
+            let added = network.authorities.add_authorities(pem.as_bytes());
+            added.map_err(|why| invalid(format!("trustedCAProxy: {why}")))?;
+        }
+        let network = Arc::new(network);
+        *known = Some(Replaced {
+            shared,
+            proxy,
+            authority,
+            network: Arc::clone(&network),
+        });
+        Ok(network)
+    }
+
+    /// The CA certificates of the proxy, from the namespace of CDI.
+    async fn proxy_authority(&self, name: &str) -> Result<String, Error> {
+        for namespace in NAMESPACES {
+            let maps: Api<ConfigMap> = Api::namespaced(self.view.manager.client(), namespace);
+            let found = maps.get_opt(name).await;
+            let operation = format!("reading ConfigMap {namespace}/{name}");
+            if let Some(map) = found.map_err(Error::api(operation))? {
+                let all: Vec<String> = map.data.unwrap_or_default().into_values().collect();
+                return Ok(all.join("\n"));
+            }
+        }
+        Err(Error::Invalid(format!(
+            "spec.importProxy.trustedCAProxy of the CDIConfig: ConfigMap {name} not found in {}",
+            NAMESPACES.join(" or ")
+        )))
     }
 
     /// Options of a file, with the headers from secrets.
@@ -180,6 +261,7 @@ impl Registries {
         &self,
         clients: &Mutex<Clients>,
         insecure: Vec<String>,
+        network: Arc<Network>,
         certificates: Vec<u8>,
         host: Option<&str>,
     ) -> Result<Client, Failure> {
@@ -188,19 +270,21 @@ impl Registries {
             None => (String::new(), Vec::new()),
         };
         let mut clients = clients.lock();
-        if clients.insecure != insecure || clients.by_certificates.len() > MAX_CACHED_CLIENTS {
+        if clients.by_certificates.len() > MAX_CACHED_CLIENTS {
+            clients.by_certificates.clear();
+        }
+        if clients.insecure != insecure || !Arc::ptr_eq(&clients.network, &network) {
             for client in clients.by_certificates.values() {
-                client.set_routes(routes(&insecure));
-            }
-            if clients.by_certificates.len() > MAX_CACHED_CLIENTS {
-                clients.by_certificates.clear();
+                client.set_network(with_insecure(&network, &insecure));
             }
             clients.insecure = insecure;
+            clients.network = network;
         }
         if let Some(known) = clients.by_certificates.get(&key) {
             return Ok(known.clone());
         }
-        let mut settings = Settings::for_service(Roots::of_system(), self.addresses.clone());
+        let mut settings =
+            Settings::for_service(self.shared.settings().roots.clone(), self.addresses.clone());
         let (host, certificates) = &key;
         if !certificates.is_empty() {
             let tls = Tls::authorities(certificates).map_err(|why| {
@@ -211,15 +295,18 @@ impl Registries {
             })?;
             settings.tls.insert(host.clone(), tls);
         }
-        let client = Client::new(settings, routes(&clients.insecure));
+        let client = Client::new(settings, with_insecure(&clients.network, &clients.insecure));
         clients.by_certificates.insert(key, client.clone());
         Ok(client)
     }
 }
 
-fn routes(insecure: &[String]) -> Routes {
+/// The network, with the insecure registries of CDI's configuration.
+fn with_insecure(network: &Network, insecure: &[String]) -> Network {
+    let mut network = network.clone();
     let all = insecure.iter();
-    all.fold(Routes::direct(), Routes::with_insecure)
+    network.routes = all.fold(network.routes, Routes::with_insecure);
+    network
 }
 
 /// An unavailable API server counts like an unavailable registry.

@@ -12,6 +12,7 @@ use api::node;
 use cluster_view::policies;
 use golden_images::action::{Kind, annotation};
 use golden_images::cdi::cron::Storage;
+use golden_images::cdi::proxy::ImportProxy;
 use golden_images::cdi::size::Overhead;
 use golden_images::names::fnv1a_64;
 use golden_images::policy::{EffectivePolicy, Policy};
@@ -160,6 +161,12 @@ impl ImportView {
         Ok(listed
             .filter_map(|it| it.as_str().map(str::to_owned))
             .collect())
+    }
+
+    /// The proxy of imports, if the CDIConfig replaces that of the cluster.
+    pub(super) async fn import_proxy(&self) -> Result<Option<ImportProxy>, Error> {
+        let config = self.config().await?;
+        Ok(config.and_then(|it| ImportProxy::of(&it.data)))
     }
 
     /// Filesystem overhead of a storage class.

@@ -12,6 +12,7 @@ use golden_images::cdi::failure::{Failure, Reason};
 use golden_images::cdi::pod::{self, ImporterPodInputs};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
+use oci::Network;
 use parking_lot::Mutex;
 use platform::AddressPolicy;
 use runtime::{Cache, Error, Key, Manager, Queue, Writer};
@@ -19,12 +20,14 @@ use serde_json::Value;
 
 use super::Task;
 use crate::images::cdi::COMPONENT;
+use crate::images::cdi::registries::Registries;
 use crate::images::cdi::view::ImportView;
 
 /// Importer pods; clones share their state.
 #[derive(Clone)]
 pub(in crate::images::cdi) struct Pods {
     view: ImportView,
+    registries: Registries,
     image: String,
     /// Addresses outside the default policy that pods may connect to.
     allowed: Vec<String>,
@@ -89,10 +92,32 @@ fn writer(manager: &Manager, cache: &Cache<Pod>, namespace: &str) -> Writer<Pod>
     Writer::new(pods, COMPONENT).shown_by(cache)
 }
 
+/// Longest value of a variable: the kernel accepts 128 KiB for each string of an environment.
+const MAX_VARIABLE_BYTES: usize = 100 << 10;
+
+/// The variables of an importer pod for the network of the cluster.
+fn variables(network: &Network, what: &str) -> Result<Vec<(&'static str, String)>, Error> {
+    let portable = network.portable();
+    let portable = portable.map(|text| (pod::environment::NETWORK, text));
+    let all = network.proxies.variables().into_iter().chain(portable);
+    let all: Vec<_> = all.collect();
+    match all
+        .iter()
+        .find(|(_, value)| value.len() > MAX_VARIABLE_BYTES)
+    {
+        Some((name, value)) => Err(Error::Invalid(format!(
+            "{what}: {name} would have {} bytes, at most {MAX_VARIABLE_BYTES} fit into the environment of a pod; use fewer mirrors or a smaller CA bundle",
+            value.len()
+        ))),
+        None => Ok(all),
+    }
+}
+
 impl Pods {
     pub(super) fn new(
         manager: &Manager,
         view: ImportView,
+        registries: &Registries,
         image: &str,
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
@@ -114,6 +139,7 @@ impl Pods {
         manager.spawn(polling);
         Self {
             view,
+            registries: registries.clone(),
             image: image.to_owned(),
             allowed: addresses
                 .allowed()
@@ -170,6 +196,10 @@ impl Pods {
     }
 
     pub(super) async fn start(&self, task: &Task) -> Result<(), Error> {
+        let key = Key::of(&task.volume.metadata);
+        let what = format!("the importer of {key}");
+        let network = self.registries.network().await?;
+        let network = variables(&network, &what)?;
         let making = ImporterPodInputs {
             volume: &task.volume,
             claim: &task.claim,
@@ -177,13 +207,12 @@ impl Pods {
             attempt: task.attempt,
             node: task.node.as_deref(),
             image: &self.image,
+            network: &network,
             insecure: &self.view.insecure().await?,
             allowed: &self.allowed,
             sniffing: task.sniffing,
         };
-        let key = Key::of(&task.volume.metadata);
         let object = pod::pod(&making, &task.origin);
-        let what = format!("the importer of {key}");
         let made = create(&self.view.manager, &self.cache, object, &what).await?;
         if let Err(failure) = made {
             // Counts like a failed attempt.

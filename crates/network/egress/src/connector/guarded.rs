@@ -1,11 +1,11 @@
-//! The only place where this crate opens connections.
+//! The only place where clients open TCP connections.
 //!
 //! ```text
 //! host, port --resolve--> addresses --AddressPolicy--> those allowed --connect--> TCP
 //! ```
 //!
-//! Every request passes through here: to registries, mirrors, token servers, web servers, and redirect
-//! targets. A name is resolved once, and the connection goes to an address that was checked; there is
+//! Every request passes through here: to registries, mirrors, token servers, web servers, redirect
+//! targets, and to proxies on the way. A name is resolved once, and the connection goes to an address that was checked; there is
 //! no second lookup that DNS rebinding could exploit.
 
 use std::io;
@@ -30,7 +30,7 @@ const CHECKED: &str = "checked.invalid";
 
 /// Connects to addresses that a policy allows.
 #[derive(Clone)]
-pub(crate) struct GuardedConnector {
+pub(super) struct GuardedConnector {
     policy: Arc<AddressPolicy>,
     timeout: Duration,
 }
@@ -45,7 +45,7 @@ struct ResolveError {
 impl GuardedConnector {
     /// `timeout` is divided among the addresses of a name, so that an unresponsive one leaves time for
     /// the others.
-    pub(crate) fn new(policy: AddressPolicy, timeout: Duration) -> Self {
+    pub(super) fn new(policy: AddressPolicy, timeout: Duration) -> Self {
         Self {
             policy: Arc::new(policy),
             timeout,
