@@ -96,7 +96,7 @@ fn builder_with(
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
-    let client = client.map_err(BoxError::from);
+    let client = client.map_err(|error| BoxError::from(causes(&error)));
     // The innermost layer: the URL is complete here.
     let forwarded = MapRequestLayer::new(move |mut request: Request<Body>| {
         if let Some(value) = proxies.authorization(request.uri()) {
@@ -114,6 +114,18 @@ fn builder_with(
         BoxService::new(service),
         config.default_namespace,
     ))
+}
+
+/// An error with its causes: kube displays the outermost one only, which is `client error (Connect)`.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 /// The TLS configuration. A client certificate that rustls refuses for its version is used nevertheless: whether it is

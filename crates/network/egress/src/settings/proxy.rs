@@ -81,6 +81,7 @@ impl Proxy {
         // `proxy:3128` parses as a URL with the scheme `proxy`, without a host.
         let url = match Url::parse(value) {
             Ok(url) if url.has_host() => url,
+            Err(why) if value.contains("://") => return Err(wrong(&why.to_string())),
             _ => Url::parse(&format!("http://{value}")).map_err(|why| wrong(&why.to_string()))?,
         };
         let scheme = ProxyScheme::of(url.scheme())
