@@ -28,6 +28,7 @@ pub mod policy;
 pub mod reasons;
 pub mod roles;
 pub mod ssp;
+pub mod upstream;
 pub mod vm;
 
 #[cfg(test)]

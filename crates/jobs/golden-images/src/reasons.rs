@@ -23,6 +23,7 @@ pub const HCO_EVENTS: &[Event] = events! {
     Warning "InvalidPlacement" HCO => "the node placement of workloads is invalid";
     Warning "SingleNode" HCO => "multi-architecture images are enabled in a cluster with a single node";
     Warning "NotInstalled" HCO => "the SSP CRD is not installed";
+    Warning "UpstreamOperatorRuns" HCO => "the HyperConverged cluster operator runs, so images-hco writes nothing";
 };
 
 /// The event reasons of an SSP.
@@ -37,6 +38,7 @@ pub const SSP_EVENTS: &[Event] = events! {
     Warning "UnsupportedNodeArchitectures" SSP => "nodes have unsupported architectures";
     Warning "NotOurs" SSP => "an object of that name has another owner";
     Warning "NotInstalled" SSP => "a required CRD is not installed";
+    Warning "UpstreamOperatorRuns" SSP => "the SSP operator runs, so images-ssp writes nothing";
     Warning "DefaultArchitectureRefused" SSP => "the requested default architecture is not supported";
 };
 
@@ -55,6 +57,11 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "True" "Accepted": "All settings are valid.";
         "False" "InvalidSettings": "A field is invalid; a built-in value is used instead."
             => "Correct the fields that the message names.";
+    }
+    of "GoldenImagePolicy", "Managing": "Medley creates the DataImportCrons and DataSources of images." {
+        "True" "Managing": "Medley creates the DataImportCrons and DataSources of images.";
+        "False" "UpstreamOperatorRuns": "The SSP operator runs, so Medley writes none of its objects."
+            => "Scale the Deployment that the message names to 0, or disable images-ssp.";
     }
     of HCO, "GoldenImagesAccepted": "The image settings are valid." with [TEMPLATES] {
         "True" "Accepted": "The image settings are valid.";

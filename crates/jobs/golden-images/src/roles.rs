@@ -14,6 +14,7 @@ use api::rbac::{
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::ssp;
+use crate::upstream::{self, UpstreamOperator};
 
 /// The ClusterRole for reading policies.
 pub const VIEWER: &str = "medley-images-viewer";
@@ -28,6 +29,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// The RBAC rules of the layer from nodes to the SSP.
 pub fn hco_rules() -> Vec<PolicyRule> {
     let mut rules = common();
+    rules.extend(read_operator(&upstream::HCO));
     rules.extend([
         rule(HCO, &["hyperconvergeds/status"], &["patch"]),
         // Creating an object with an owner reference needs the permission to delete it where
@@ -43,6 +45,7 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
     let mut rules = common();
     let all = and_read(&["create", "patch", "delete"]);
     let changed = and_read(&["patch"]);
+    rules.extend(read_operator(&upstream::SSP));
     rules.extend([
         rule(SSP, &["ssps"], &changed),
         rule(SSP, &["ssps/status"], &["patch"]),
@@ -68,7 +71,11 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
     // RBAC escalation prevention: a role can only be created by a subject that has its permissions.
     // The other rules are included above.
     let granted = ssp::view::rules().into_iter();
-    rules.extend(granted.filter(|it| it.verbs == ["create"]));
+    let of_subresources = |it: &PolicyRule| {
+        let mut resources = it.resources.iter().flatten();
+        resources.any(|it| it.contains('/'))
+    };
+    rules.extend(granted.filter(of_subresources));
     rules
 }
 
@@ -111,6 +118,17 @@ fn common() -> Vec<PolicyRule> {
         only(TEMPLATES, rule("", &["configmaps"], &READ)),
         rule(HCO, &["hyperconvergeds"], &READ),
         rule(GROUP, &[PLURAL], &READ),
+    ]
+}
+
+/// Permission to watch the Deployment and the Lease of an upstream operator.
+fn read_operator(operator: &UpstreamOperator) -> [PolicyRule; 2] {
+    [
+        only(operator.deployment, rule("apps", &["deployments"], &READ)),
+        only(
+            operator.lease,
+            rule("coordination.k8s.io", &["leases"], &READ),
+        ),
     ]
 }
 

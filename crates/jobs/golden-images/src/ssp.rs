@@ -7,8 +7,10 @@
 
 mod address;
 pub mod admission;
+mod adopted;
 mod crons;
 mod data_sources;
+pub mod finalizers;
 mod image;
 pub mod status;
 #[cfg(test)]
@@ -39,6 +41,10 @@ const OWNER_KIND: &str = "SSP.ssp.kubevirt.io";
 
 /// An SSP as recorded on its objects. Owner references do not cross namespaces, so the operator
 /// SDK's annotations are used, as in upstream.
+///
+/// DataSources get an annotation of our own instead. Upstream deletes every DataSource with its
+/// annotations that it would not create itself, and that is any whose name no VM template of its own
+/// bundle refers to; without them it adopts those that it wants, and leaves the others alone.
 struct Owner(String);
 
 impl Owner {
@@ -47,13 +53,18 @@ impl Owner {
         Self(format!("{namespace}/{name}"))
     }
 
-    /// Whether an object was created for the SSP.
+    /// Whether an object was created for the SSP, by Medley or by the upstream operator.
     fn owns(&self, meta: &ObjectMeta) -> bool {
+        self.is_marked(meta) || annotation(meta, api::golden::names::SSP) == Some(&self.0)
+    }
+
+    /// Whether an object has upstream's annotations for the SSP.
+    fn is_marked(&self, meta: &ObjectMeta) -> bool {
         annotation(meta, api::ssp::OWNER) == Some(&self.0)
             && annotation(meta, api::ssp::OWNER_TYPE) == Some(OWNER_KIND)
     }
 
-    /// The annotations that record it.
+    /// Upstream's annotations.
     fn annotations(&self) -> [(&'static str, String); 2] {
         [
             (api::ssp::OWNER, self.0.clone()),
@@ -254,7 +265,7 @@ impl<'a> SspContext<'a> {
         self.owner.owns(meta)
     }
 
-    /// The annotations that record it.
+    /// The annotations that record it on everything but DataSources.
     fn ownership(&self) -> [(&'static str, String); 2] {
         self.owner.annotations()
     }

@@ -51,6 +51,8 @@ pub mod names {
     pub const FAILURE_MESSAGE: &str = "medley.dev/failure-message";
     /// On a DataSource: its previous sources, newest first, as JSON.
     pub const HISTORY: &str = "medley.dev/history";
+    /// On a DataSource: the SSP that Medley created or adopted it for, as `namespace/name`.
+    pub const SSP: &str = "medley.dev/ssp";
     /// On a pointer DataSource: why it refers to this architecture.
     pub const DEFAULT_REASON: &str = "medley.dev/default-architecture-reason";
 }

@@ -20,4 +20,5 @@ mod cluster;
 pub mod hco;
 mod layer_queue;
 pub mod ssp;
+mod upstream;
 pub mod vm;

@@ -6,9 +6,12 @@ use jiff::Timestamp;
 use super::Complaint;
 use crate::architectures::Architectures;
 use crate::conditions::ConditionUpdate;
+use crate::upstream::RunningOperator;
 
 /// The condition that reports whether all fields are valid.
 pub const ACCEPTED: &str = "Accepted";
+/// The condition that reports whether Medley or the upstream operator manages images.
+pub const MANAGING: &str = "Managing";
 
 /// The status of a policy.
 pub fn status(
@@ -16,6 +19,7 @@ pub fn status(
     complaints: &[Complaint],
     architectures: &Architectures,
     images: Vec<ImageState>,
+    upstream: Option<&RunningOperator>,
     now: Timestamp,
 ) -> GoldenImagePolicyStatus {
     let update = if complaints.is_empty() {
@@ -24,13 +28,21 @@ pub fn status(
         let all: Vec<String> = complaints.iter().map(ToString::to_string).collect();
         ConditionUpdate::new(ACCEPTED, false, "InvalidSettings", all.join("; "))
     };
+    let managing = match upstream {
+        None => ConditionUpdate::new(MANAGING, true, MANAGING, "images-ssp manages images"),
+        Some(running) => {
+            ConditionUpdate::new(MANAGING, false, "UpstreamOperatorRuns", running.to_string())
+        }
+    };
     let before = policy.status.as_ref();
     let before = before.map_or(&[][..], |status| &status.conditions);
     let generation = policy.metadata.generation;
     let names = |counts: &crate::architectures::Counts| counts.keys().cloned().collect();
     GoldenImagePolicyStatus {
         observed_generation: generation,
-        conditions: vec![update.standard(before, now, generation)],
+        conditions: [update, managing]
+            .map(|it| it.standard(before, now, generation))
+            .into(),
         nodes: Some(NodeArchitectures {
             workload: names(&architectures.workload),
             control_plane: names(&architectures.control_plane),

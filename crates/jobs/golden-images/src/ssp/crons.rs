@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::cdi::{DataImportCron, DataImportCronSpec, Named, labels};
 use api::golden::names::UNWANTED_SINCE;
 use api::ssp::ARCHITECTURES;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::data_sources::{DesiredDataSource, DesiredSource, pointed_to};
@@ -185,16 +184,16 @@ fn replace_cron(context: &SspContext<'_>, key: &Named, decision: &mut Decision) 
     }
 }
 
-/// Whether two specifications are equal. Go clients write empty metadata and an empty status.
+/// Whether two specifications are equal. Go clients write an empty status.
 fn same(one: &DataImportCronSpec, other: &DataImportCronSpec) -> bool {
     plain(one) == plain(other)
 }
 
 fn plain(spec: &DataImportCronSpec) -> DataImportCronSpec {
     let mut spec = spec.clone();
-    if spec.template.metadata == Some(ObjectMeta::default()) {
-        spec.template.metadata = None;
-    }
+    // The CRD of SSP has fields for it, that of CDI has none: the API server prunes them in a DataImportCron. If they
+    // counted, a template with labels would be replaced for ever.
+    spec.template.metadata = None;
     if spec.template.rest.get("status") == Some(&json!({})) {
         spec.template.rest.remove("status");
     }

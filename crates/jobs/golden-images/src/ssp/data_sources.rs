@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataSource, DataSourceRef, DataSourceSpec, Named, Source, labels};
-use api::golden::names::{DEFAULT_REASON, UNWANTED_SINCE};
+use api::golden::names::{DEFAULT_REASON, SSP, UNWANTED_SINCE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl SspContext<'_> {
 }
 
 /// The target of a pointer.
-fn target(source: &DataSource) -> Option<&str> {
+pub(super) fn target(source: &DataSource) -> Option<&str> {
     match source.spec.source.which() {
         Some(DataSourceRef::DataSource(it)) => Some(&it.name),
         _ => None,
@@ -288,9 +288,7 @@ fn metadata(
     }
     own.insert(labels::DATA_IMPORT_CRON, cron);
     let mut annotations: MetadataValues<'static> = BTreeMap::new();
-    for (name, value) in context.ownership() {
-        annotations.insert(name, Some(value));
-    }
+    annotations.insert(SSP, Some(context.owner.0.clone()));
     annotations.insert(UNWANTED_SINCE, None);
     let why = match &data_source.source {
         DesiredSource::Pointer { why, .. } => Some(why.clone()),
@@ -448,6 +446,7 @@ fn release(key: &Named, live: &DataSource, source: &Source, decision: &mut Decis
     let nothing: MetadataValues<'_> = [
         api::ssp::OWNER,
         api::ssp::OWNER_TYPE,
+        SSP,
         DEFAULT_REASON,
         UNWANTED_SINCE,
     ]

@@ -8,7 +8,7 @@ use api::ssp::{ARCHITECTURES, DataImportCronTemplate, GOLDEN_NAMESPACE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::data_sources::{DesiredDataSource, DesiredSource};
-use super::{Problem, SspContext, address, vm_templates};
+use super::{Problem, SspContext, address, adopted, vm_templates};
 use crate::action::{annotation, label, named};
 use crate::architectures::{Candidates, Choice, Health, choose};
 use crate::conditions;
@@ -102,7 +102,10 @@ impl Image<'_> {
 
 /// All images: those of DataImportCronTemplates, and those that VM templates refer to.
 pub(super) fn expand<'a>(context: &SspContext<'a>, problems: &mut Vec<Problem>) -> Vec<Image<'a>> {
-    let bundled = vm_templates::data_sources(context.facts.bundle);
+    let mut bundled = vm_templates::data_sources(context.facts.bundle);
+    for (name, architectures) in adopted::data_sources(context) {
+        bundled.entry(name).or_default().extend(architectures);
+    }
     let mut images: BTreeMap<Named, Image<'a>> = BTreeMap::new();
     let ssp: &'a api::ssp::SSP = context.facts.ssp;
     let mut templates: Vec<&'a DataImportCronTemplate> = ssp

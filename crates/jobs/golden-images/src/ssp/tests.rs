@@ -1,5 +1,6 @@
 //! Scenarios in a simulated cluster, where decisions are applied and imports complete.
 
+mod adopted;
 mod examples;
 mod files;
 mod fixture;

@@ -12,22 +12,24 @@ use super::Owner;
 pub const NAME: &str = "os-images.kubevirt.io:view";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 /// All authenticated users and all service accounts.
 const AUTHENTICATED_GROUPS: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
 
-/// The RBAC rules of the role. Its creator must have them, too.
+/// The RBAC rules of the role, in upstream's order: it rewrites any other when it takes over. Its
+/// creator must have them, too.
 pub fn rules() -> Vec<PolicyRule> {
     let read = ["get", "list", "watch"].as_slice();
+    let claims = ["persistentvolumeclaims", "persistentvolumeclaims/status"];
+    let snapshots = ["volumesnapshots", "volumesnapshots/status"];
     [
-        ("", ["persistentvolumeclaims"].as_slice(), read),
-        ("", &["namespaces"], read),
-        ("snapshot.storage.k8s.io", &["volumesnapshots"], read),
-        (
-            GROUP,
-            &["datavolumes", "datasources", "dataimportcrons"],
-            read,
-        ),
+        ("", claims.as_slice(), read),
+        (SNAPSHOTS, &snapshots, read),
+        (GROUP, &["datavolumes"], read),
         (GROUP, &["datavolumes/source"], &["create"]),
+        (GROUP, &["datasources"], read),
+        (GROUP, &["dataimportcrons"], read),
+        ("", &["namespaces"], read),
     ]
     .into_iter()
     .map(|(group, resources, verbs)| PolicyRule {

@@ -124,8 +124,11 @@ pub(super) fn apply(context: &SspContext<'_>, decision: &mut Decision) {
         }
         let name = architecture(template);
         if architectures.contains(name) {
-            // Not deleted, as in upstream: VMs refer to the template that they were created from.
-            deprecate(of, &meta, decision);
+            // Without templates of its own, Medley leaves those of the upstream operator as they are.
+            if !context.facts.bundle.is_empty() {
+                // Not deleted, as in upstream: VMs refer to the template that they were created from.
+                deprecate(of, &meta, decision);
+            }
             continue;
         }
         let left = context.cluster.multi_arch && !context.cluster.workload.contains(name);

@@ -19,6 +19,7 @@ use golden_images::action::annotation;
 use golden_images::hco::{Decision, HcoInputs, decide};
 use golden_images::list::{self, ArchitectureList};
 use golden_images::names::for_architecture;
+use golden_images::upstream;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use runtime::{
@@ -28,6 +29,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
 use super::layer_queue::LayerQueue;
+use super::upstream::Upstream;
 use crate::status;
 pub(crate) use report::Report;
 
@@ -45,6 +47,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         crons: manager.cache::<DataImportCron>(),
         foreign: foreign.clone(),
         report: Report::new(manager),
+        upstream: Upstream::follow(manager, upstream::HCO).await,
     };
     let objects = LayerQueue::default();
     let to = objects.clone();
@@ -67,6 +70,8 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     });
     let to = objects.clone();
     cluster.on_change(move || to.add_all());
+    let to = objects.clone();
+    controller.upstream.on_change(move || to.add_all());
     manager.start(controller, objects.queue(), 1);
     Ok(())
 }
@@ -76,6 +81,7 @@ struct HcoController {
     crons: Cache<DataImportCron>,
     foreign: OptionalKinds,
     report: Report,
+    upstream: Upstream,
 }
 
 impl Reconcile for HcoController {
@@ -90,6 +96,14 @@ impl Reconcile for HcoController {
         };
         if found.object.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
+        }
+        let running = self.upstream.running(Timestamp::now());
+        self.report
+            .report_upstream(&self.foreign, &found, running.as_ref());
+        if let Some(running) = running {
+            // Its metrics have the names of the operator's own.
+            self.report.forget(key);
+            return Ok(running.until().map_or(Next::Wait, Next::at));
         }
         let ssps = self.foreign.open(&ssp_kind()).await?;
         let decision = self.decide(&found, ssps.as_ref()).await?;

@@ -20,7 +20,9 @@ use std::time::Duration;
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::action::Kind;
+use golden_images::ssp::finalizers::{self, FINALIZER, SteppingBack};
 use golden_images::ssp::{Decision, decide};
+use golden_images::upstream::{self, RunningOperator};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::ObjectMeta;
@@ -33,13 +35,12 @@ use runtime::{
 use super::actions::{Actions, gvk};
 use super::cluster::{Cluster, concerns, ssp_kind};
 use super::layer_queue::LayerQueue;
+use super::upstream::Upstream;
 use gather::GatheredSsp;
 pub(crate) use report::Report;
 
 /// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-ssp";
-/// Keeps an SSP until the objects created for it are deleted.
-pub const FINALIZER: &str = "medley.dev/images-ssp";
 
 /// Upper bound of decide/apply rounds in one reconcile, so that one SSP cannot starve the others. A change takes a few.
 const MAX_ROUNDS_PER_RECONCILE: usize = 32;
@@ -63,6 +64,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         claims: manager.cache::<PersistentVolumeClaim>(),
         actions: Actions::new(manager, COMPONENT),
         report: Report::new(manager),
+        upstream: Upstream::follow(manager, upstream::SSP).await,
         cluster,
     };
     controller.namespaces.synced().await;
@@ -91,6 +93,8 @@ fn watch_dependencies(controller: &SspController, objects: &LayerQueue) {
     });
     let to = objects.clone();
     controller.cluster.on_change(move || to.add_all());
+    let to = objects.clone();
+    controller.upstream.on_change(move || to.add_all());
     let to = objects.clone();
     controller.crons.on_change(move |_| to.add_all());
     let to = objects.clone();
@@ -133,6 +137,7 @@ struct SspController {
     claims: Cache<PersistentVolumeClaim>,
     actions: Actions,
     report: Report,
+    upstream: Upstream,
 }
 
 impl Reconcile for SspController {
@@ -145,6 +150,22 @@ impl Reconcile for SspController {
             let Some(ssp) = self.ssp(key).await? else {
                 return Ok(Next::Wait);
             };
+            let running = self.upstream.running(Timestamp::now());
+            self.report.report_upstream(&ssp, running.as_ref());
+            if let Some(running) = running {
+                match finalizers::step_back(&ssp) {
+                    SteppingBack::Add(name) => {
+                        self.set_finalizer(&ssp, name, true).await?;
+                        continue;
+                    }
+                    SteppingBack::Remove(name) => {
+                        self.set_finalizer(&ssp, name, false).await?;
+                        continue;
+                    }
+                    SteppingBack::Done => return self.observe(&ssp, &running).await,
+                    SteppingBack::CleanUp => {}
+                }
+            }
             let leaves = ssp.metadata.deletion_timestamp.is_some();
             let bound = ssp.finalizers().iter().any(|it| it == FINALIZER);
             if leaves && !bound {
@@ -153,7 +174,7 @@ impl Reconcile for SspController {
             if !leaves && !bound {
                 // Before the first object: an SSP that is deleted between the two would
                 // leave its crons and sources behind.
-                self.set_finalizer(&ssp, true).await?;
+                self.set_finalizer(&ssp, FINALIZER, true).await?;
                 continue;
             }
             let inputs = match self.gather(&ssp).await? {
@@ -193,26 +214,34 @@ impl SspController {
     /// Reports a decision without actions, and returns when to requeue.
     async fn finish(&self, inputs: &GatheredSsp, decision: &Decision) -> Result<Next, Error> {
         if inputs.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
-            self.report_policy(inputs, decision).await?;
+            self.report_policy(inputs, decision, None).await?;
             // Finalizer last: if revoking fails, the SSP is still there to retry it.
             self.revoke_view(&inputs.ssp).await?;
-            self.set_finalizer(&inputs.ssp, false).await?;
+            self.set_finalizer(&inputs.ssp, FINALIZER, false).await?;
             return Ok(Next::Wait);
         }
         if !decision.paused {
             self.grant_view(&inputs.ssp).await?;
         }
         self.report_status(&inputs.ssp, decision).await?;
-        self.report_policy(inputs, decision).await?;
+        self.report_policy(inputs, decision, None).await?;
         Ok(decision.look_again.map_or(Next::Wait, Next::at))
     }
 
-    async fn set_finalizer(&self, ssp: &SSP, present: bool) -> Result<(), Error> {
+    /// Reports the state of the images of an SSP that the upstream operator reconciles.
+    async fn observe(&self, ssp: &SSP, running: &RunningOperator) -> Result<Next, Error> {
+        if let Ok(inputs) = self.gather(ssp).await? {
+            let decision = decide(&inputs.facts(Timestamp::now()));
+            self.report_policy(&inputs, &decision, Some(running))
+                .await?;
+        }
+        Ok(running.until().map_or(Next::Wait, Next::at))
+    }
+
+    async fn set_finalizer(&self, ssp: &SSP, name: &str, present: bool) -> Result<(), Error> {
         let namespace = ssp.metadata.namespace.as_deref();
         if let Some(writer) = self.foreign.writer(&ssp_kind(), namespace, COMPONENT) {
-            writer
-                .set_finalizer(&ssp.metadata, FINALIZER, present)
-                .await?;
+            writer.set_finalizer(&ssp.metadata, name, present).await?;
         }
         Ok(())
     }

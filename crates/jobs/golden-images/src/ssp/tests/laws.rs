@@ -110,20 +110,16 @@ proptest! {
                 }
             }
         }
-        // After everything is switched off and removed, no owned object is left.
+        // After everything is switched off and removed, no owned image is left.
         apply_event(&mut fixture, &Event::Templates(Vec::new()));
         apply_event(&mut fixture, &Event::Bundle(false));
         fixture.settle();
         fixture.now += 4000;
         fixture.settle();
         prop_assert_eq!(fixture.names(Kind::DataImportCron), Vec::<&str>::new());
-        for ((kind, name), object) in &fixture.objects {
-            let old = object["metadata"]["labels"].get("template.kubevirt.io/deprecated");
-            prop_assert!(*kind != Kind::Template || old.is_some(), "{name:?} is left");
-        }
         for name in fixture.names(Kind::DataSource) {
             let meta = &fixture.get(Kind::DataSource, name)["metadata"];
-            prop_assert!(meta["annotations"].get("operator-sdk/primary-resource").is_none(), "{name} is left");
+            prop_assert!(meta["annotations"].get("medley.dev/ssp").is_none(), "{name} is left");
         }
     }
 }

@@ -96,6 +96,23 @@ fn unbundled_templates_are_deprecated() {
 }
 
 #[test]
+fn templates_of_upstream_stay_without_a_bundle() {
+    let mut fixture = fixture();
+    fixture.settle();
+    fixture.bundle.clear();
+    let key = (Kind::Template, named("openshift", "fedora"));
+    let before = fixture.objects[&key].clone();
+    fixture.settle();
+    assert_eq!(fixture.objects[&key], before);
+    // Their architecture is gone: upstream would delete them, too.
+    fixture.workload(&["amd64"]);
+    fixture.settle();
+    fixture.now += 3600;
+    fixture.settle();
+    assert_eq!(fixture.names(Kind::Template), ["fedora"]);
+}
+
+#[test]
 fn template_drift_is_corrected_and_foreign_labels_stay() {
     let mut fixture = fixture();
     fixture.settle();

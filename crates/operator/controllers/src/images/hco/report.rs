@@ -4,6 +4,7 @@
 use api::hco::HyperConvergedStatus;
 use golden_images::hco::metrics::{ANNOTATED, ENABLED, LABELS, SUPPORTED};
 use golden_images::hco::{ACCEPTED, Decision};
+use golden_images::upstream::RunningOperator;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use runtime::metrics::Gauges;
 use runtime::{Events, Key, Manager, OptionalKinds};
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use super::COMPONENT;
 use crate::images::cluster::Converged;
+use crate::images::upstream::{SteppedBack, UPSTREAM_RUNS};
 
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
@@ -18,6 +20,7 @@ type Labels = Vec<(&'static str, String)>;
 /// Events and metrics of HyperConvergeds.
 pub(crate) struct Report {
     events: Events,
+    stepped_back: SteppedBack,
     gauges: [(&'static str, Gauges<Labels>); 3],
 }
 
@@ -39,8 +42,24 @@ impl Report {
         ];
         Self {
             events: crate::reasons::events(manager, COMPONENT),
+            stepped_back: SteppedBack::default(),
             gauges: gauges
                 .map(|(name, labels, help)| (name, metrics.adopted_gauges(name, labels, help))),
+        }
+    }
+
+    /// Emits an event when the upstream operator starts.
+    pub(super) fn report_upstream(
+        &self,
+        foreign: &OptionalKinds,
+        found: &Converged,
+        running: Option<&RunningOperator>,
+    ) {
+        let key = Key::of(&found.object.metadata);
+        let message = self.stepped_back.changed(&key, running);
+        if let Some((message, (resource, _))) = message.zip(foreign.resource(&found.kind)) {
+            self.events
+                .warning_of_kind(&*found.object, &resource, UPSTREAM_RUNS, message);
         }
     }
 

@@ -64,7 +64,7 @@ impl SspController {
         let snapshots = self.foreign.open(&kind_of::<VolumeSnapshot>()).await?;
         let home = ssp.metadata.namespace.clone().unwrap_or_default();
         let (bundle, templates) = match self.foreign.open(&gvk(Kind::Template)).await? {
-            // Without the CRD no controller populates DataSources.
+            // Without the CRD there are no templates that refer to DataSources.
             None => (Vec::new(), Vec::new()),
             Some(cache) => (
                 self.cluster.built_in(&home, MACHINES_KEY)?,

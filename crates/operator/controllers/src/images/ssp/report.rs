@@ -5,23 +5,35 @@ use api::ssp::SSP;
 use golden_images::action::Action;
 use golden_images::policy;
 use golden_images::ssp::{Decision, status};
+use golden_images::upstream::RunningOperator;
 use jiff::Timestamp;
-use runtime::{Error, Events, Manager, kind_of};
+use runtime::{Error, Events, Key, Manager, kind_of};
 
 use super::gather::GatheredSsp;
 use super::{COMPONENT, SspController};
 use crate::images::cluster::ssp_kind;
+use crate::images::upstream::{SteppedBack, UPSTREAM_RUNS};
 use crate::status::write;
 
 /// Events of SSPs.
 pub(crate) struct Report {
     events: Events,
+    stepped_back: SteppedBack,
 }
 
 impl Report {
     pub(crate) fn new(manager: &Manager) -> Self {
         Self {
             events: crate::reasons::events(manager, COMPONENT),
+            stepped_back: SteppedBack::default(),
+        }
+    }
+
+    /// Emits an event when the upstream operator starts.
+    pub(super) fn report_upstream(&self, ssp: &SSP, running: Option<&RunningOperator>) {
+        let key = Key::of(&ssp.metadata);
+        if let Some(message) = self.stepped_back.changed(&key, running) {
+            self.events.warning(ssp, UPSTREAM_RUNS, message);
         }
     }
 
@@ -91,6 +103,7 @@ impl SspController {
         &self,
         inputs: &GatheredSsp,
         decision: &Decision,
+        upstream: Option<&RunningOperator>,
     ) -> Result<(), Error> {
         let Some(object) = &inputs.kept.object else {
             return Ok(());
@@ -100,6 +113,7 @@ impl SspController {
             &inputs.kept.complaints,
             &inputs.architectures,
             decision.images.clone(),
+            upstream,
             Timestamp::now(),
         );
         if object.status.as_ref() == Some(&wanted) {
