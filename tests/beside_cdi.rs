@@ -1,6 +1,8 @@
 //! Golden images beside the genuine containerized-data-importer: either takes over from the other, and no disk is
 //! imported twice.
 
+#[path = "beside/cdi/controller.rs"]
+mod controller;
 #[path = "beside/fixture.rs"]
 mod fixture;
 #[path = "beside/cdi/recording.rs"]

@@ -1,15 +1,14 @@
 //! A cluster in which either CDI or Medley imports, and the parts that a kubelet and a provisioner would play.
 
-use std::process::Command;
-
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use kube::Api;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, WatchEvent, WatchParams};
 use serde_json::{Value, json};
-use testkit::{Process, by, install_peer_crds, peer, until, until_gone};
+use testkit::{Process, by, install_peer_crds, until, until_gone};
 
+use crate::controller;
 use crate::fixture::{GenuineCluster, WAIT_TIMEOUT};
 
 const CDI_NAMESPACE: &str = "cdi";
@@ -20,15 +19,6 @@ pub(crate) const CDI_DONE: &str =
     r#"{"scratchSpaceRequired":false,"preallocationApplied":false,"message":"Import Complete"}"#;
 /// What Medley's importer writes.
 pub(crate) const MEDLEY_DONE: &str = r#"{"content":"sha256:1","sniffed":["amd64"]}"#;
-/// Keys are read from a constant path, so the process gets a mount namespace of its own.
-const START: &str = r#"set -e
-openssl genrsa -out id_rsa 2048
-openssl rsa -in id_rsa -pubout -out id_rsa.pub
-mount -t tmpfs tmpfs /run
-mkdir -p /run/cdi/token/keys
-cp id_rsa id_rsa.pub /run/cdi/token/keys
-exec "$0" -kubeconfig "$1" -v 1
-"#;
 
 /// The programs are dropped before the cluster.
 pub(crate) struct Story {
@@ -76,18 +66,7 @@ impl Story {
         self.starts += 1;
         let folder = self.beside.served.folder();
         let folder = folder.join(format!("cdi-controller-{}", self.starts));
-        std::fs::create_dir_all(&folder)?;
-        let mut command = Command::new("unshare");
-        command
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", START])
-            .arg(peer("cdi-controller")?)
-            .arg(&self.beside.served.kubeconfig)
-            .env("IMPORTER_IMAGE", "registry.example/cdi-importer:1")
-            .env("CLONER_IMAGE", "registry.example/cdi-cloner:1")
-            .env("UPLOADSERVER_IMAGE", "registry.example/cdi-uploadserver:1")
-            .env("OVIRT_POPULATOR_IMAGE", "registry.example/populator:1")
-            .env("UPLOADPROXY_SERVICE", "cdi-uploadproxy");
-        self.cdi = Some(Process::spawn(&mut command, &folder)?);
+        self.cdi = Some(controller::start(&self.beside, &folder)?);
         let configs = self
             .beside
             .objects("cdi.kubevirt.io/v1beta1", "StorageProfile", None);

@@ -53,6 +53,17 @@ const GROUPS: &[Group] = &[
     },
     Group {
         peers: &[
+            "cdi-controller",
+            "containerized-data-importer-crds",
+            "kubevirt-crds",
+            "ssp-operator",
+            "ssp-operator-crds",
+        ],
+        tests: "binary(beside_ssp)",
+        smoke: "all()",
+    },
+    Group {
+        peers: &[
             "crictl",
             "critest",
             "containerd",
