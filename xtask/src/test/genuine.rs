@@ -100,6 +100,11 @@ const GROUPS: &[Group] = &[
         tests: "binary(beside_multiarch)",
         smoke: "test(medley_leaves_pods_to_tuning_until_it_is_uninstalled)",
     },
+    Group {
+        peers: &["helm"],
+        tests: "binary(beside_helm)",
+        smoke: "all()",
+    },
 ];
 
 /// Programs that only these suites call, and their Debian packages: containerd 1 is tested beside the pinned 2, and its
