@@ -4,11 +4,14 @@
 #[expect(dead_code, reason = "the suites of images use all of it")]
 mod support;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::Context as _;
 use kube::config::Kubeconfig;
+use serde_json::json;
 use support::{CommandOutput, Fixture, MEDLEY, has, path};
 use testkit::{
     PASSWORD, Proxy, Registry, RegistryOptions, TestCluster, USERNAME, certificate_for, same_bytes,
@@ -234,6 +237,69 @@ fn silent(output: &CommandOutput) {
             assert!(!text.contains(secret), "{text}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credential_helper_is_run_for_its_registry_only() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let options = RegistryOptions {
+        password: true,
+        tls: None,
+    };
+    let registry = fixture.registry(&["all"], options).await?;
+    let host = registry.host();
+    let folder = fixture.folder();
+    let (calls, config) = (folder.join("calls"), folder.join("config.json"));
+    let script = format!(
+        "#!/bin/sh\nread -r registry\necho \"$1 $registry\" >>'{}'\nprintf \
+         '{{\"ServerURL\":\"%s\",\"Username\":\"{USERNAME}\",\"Secret\":\"{PASSWORD}\"}}' \"$registry\"\n",
+        calls.display()
+    );
+    let no_credential = "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1\n";
+    let broken = "#!/bin/sh\necho 'the keychain is locked'; exit 3\n";
+    for (name, text) in [
+        ("test", script.as_str()),
+        ("none", no_credential),
+        ("broken", broken),
+    ] {
+        let program = folder.join(format!("docker-credential-{name}"));
+        std::fs::write(&program, text)?;
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    }
+    let search = std::env::var("PATH").unwrap_or_default();
+    let search = format!("{}:{search}", folder.display());
+    let image = format!("docker://{host}/disks/all:1");
+    let line = ["image", "inspect", &image, "--insecure", &host];
+    let inspect = async |content: serde_json::Value| {
+        std::fs::write(&config, content.to_string())?;
+        let set = [
+            ("PATH", search.as_str()),
+            ("REGISTRY_AUTH_FILE", path(&config)),
+            ("RUST_LOG", "trace"),
+        ];
+        let output = run(MEDLEY, &line, &set).await?;
+        silent(&output);
+        anyhow::Ok(output)
+    };
+
+    // As `docker login` with a store writes it.
+    let auths = json!({ host.as_str(): {}, "other.example": {} });
+    let stored = inspect(json!({ "auths": auths, "credsStore": "test" })).await?;
+    has(&stored.ok()?, &["linux/arm64"]);
+    let of_registry = json!({ "credHelpers": { host.as_str(): "test", "other.example": "test" } });
+    has(&inspect(of_registry).await?.ok()?, &["linux/arm64"]);
+    let expected = format!("get {host}\n").repeat(2);
+    assert_eq!(std::fs::read_to_string(&calls)?, expected);
+
+    for (helper, message) in [
+        ("none", ""),
+        ("broken", "the keychain is locked"),
+        ("missing", "docker-credential-missing"),
+    ] {
+        let output = inspect(json!({ "credHelpers": { host.as_str(): helper } })).await?;
+        has(&output.refused()?, &["401", message]);
+    }
+    Ok(())
 }
 
 /// A kubeconfig for a cluster under a name that the proxy alone resolves.

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::secret::Secret;
 
-pub use config::{CredentialError, Origin};
+pub use config::{CredentialError, HelperEntry, Origin, helper_entries};
 pub use keyring::Keyring;
 
 /// A credential for a registry.
@@ -45,6 +45,18 @@ impl Credential {
             username: username.into(),
             password: Secret::new(password),
         }
+    }
+
+    /// The answer of a credential helper. The username `<token>` marks an identity token, as in Docker's
+    /// `credentials/native_store.go`.
+    pub fn of_helper(username: String, secret: String) -> Self {
+        if username == "<token>" {
+            return Self::Identity {
+                username: String::new(),
+                token: Secret::new(secret),
+            };
+        }
+        Self::password(username, secret)
     }
 
     /// The value of a `Basic` `Authorization` header; `None` for tokens.

@@ -56,7 +56,9 @@ mod trust;
 
 pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
 pub use counts::Counts;
-pub use credentials::{Credential, CredentialError, CredentialId, Keyring, Origin};
+pub use credentials::{
+    Credential, CredentialError, CredentialId, HelperEntry, Keyring, Origin, helper_entries,
+};
 pub use error::{Cause, Error, Operation, TimeoutStage, error_chain};
 pub use image::{BlobReader, Image};
 pub use keyed_locks::KeyedLocks;

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // and stay reachable, as they are for containerd; the metadata service of the node does not.
     let addresses = arguments.addresses.policy_with(AddressRange::LOOPBACK);
     let client = arguments.registry.open_small(&addresses)?;
-    let keyring = arguments.registry.keyring()?;
+    let keyring = arguments.registry.service_keyring()?;
     let runtime = process::build_runtime()?;
     let served = runtime.block_on(async {
         let stop = process::stop_signal()?;

@@ -46,6 +46,17 @@ pub enum CredentialError {
         /// Where it ceases to be that.
         column: usize,
     },
+    /// A credential helper is named that is not the name of a program.
+    #[error(
+        "reading credentials from config.json: the credential helper {helper:?} of {registry:?} must be the NAME of a \
+         program docker-credential-NAME: letters, digits, '-', '_' and '.'"
+    )]
+    Helper {
+        /// The entry.
+        registry: String,
+        /// The value.
+        helper: String,
+    },
     /// The field `auth` cannot be read.
     #[error(
         "reading credentials from {from}: auth of {registry:?} must be base64 of username:password"
@@ -62,6 +73,19 @@ pub enum CredentialError {
 struct Whole {
     #[serde(default)]
     auths: Option<BTreeMap<String, Entry>>,
+    #[serde(default, rename = "credHelpers")]
+    helpers: Option<BTreeMap<String, String>>,
+    #[serde(default, rename = "credsStore")]
+    store: Option<String>,
+}
+
+/// A registry whose credential is kept by a program `docker-credential-NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelperEntry {
+    /// The key of the entry, which the program expects unchanged.
+    pub registry: String,
+    /// `NAME`. Not a path: the program is searched on the PATH, as by Docker.
+    pub helper: String,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +116,37 @@ pub(super) fn docker_config(
     let from = ".dockerconfigjson";
     let whole: Whole = read(bytes, from, "an object with \"auths\"")?;
     entries(whole.auths.unwrap_or_default(), from, origin)
+}
+
+/// The registries of a `config.json` whose credentials programs keep: those of `credHelpers`, and with `credsStore` all others
+/// that `docker login` has recorded in `auths`.
+pub fn helper_entries(bytes: &[u8]) -> Result<Vec<HelperEntry>, CredentialError> {
+    let from = "config.json";
+    let whole: Whole = read(bytes, from, "an object with \"auths\"")?;
+    let mut helpers = whole.helpers.unwrap_or_default();
+    if let Some(store) = whole.store.filter(|store| !store.is_empty()) {
+        for registry in whole.auths.unwrap_or_default().into_keys() {
+            helpers.entry(registry).or_insert_with(|| store.clone());
+        }
+    }
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    helpers
+        .into_iter()
+        .map(|(registry, helper)| {
+            if is_name(&helper) {
+                return Ok(HelperEntry { registry, helper });
+            }
+            Err(CredentialError::Helper {
+                registry: crate::error::clean(&registry, &[]),
+                helper: crate::error::clean(&helper, &[]),
+            })
+        })
+        .collect()
 }
 
 /// The entries of a `.dockercfg`: the same without `auths` around it.

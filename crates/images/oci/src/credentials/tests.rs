@@ -339,3 +339,45 @@ proptest! {
         prop_assert_eq!(keyring.find("a.io", "x"), [&Credential::password(name, password)]);
     }
 }
+
+#[test]
+fn credential_helpers_are_those_of_the_registry_before_the_store() {
+    let config = json!({
+        "auths": { "quay.io": {}, "ghcr.io": { "auth": "dTpw" } },
+        "credHelpers": { "gcr.io": "gcloud", "ghcr.io": "pass" },
+        "credsStore": "secretservice",
+    });
+    let entries = helper_entries(config.to_string().as_bytes()).unwrap();
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.registry.as_str(), entry.helper.as_str()))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            ("gcr.io", "gcloud"),
+            ("ghcr.io", "pass"),
+            ("quay.io", "secretservice"),
+        ]
+    );
+    assert_eq!(helper_entries(b"{}").unwrap(), []);
+}
+
+#[rstest]
+#[case("/tmp/evil")]
+#[case("../evil")]
+#[case("a b")]
+#[case("")]
+fn credential_helper_is_no_path(#[case] helper: &str) {
+    let config = json!({ "credHelpers": { "quay.io": helper } });
+    let error = helper_entries(config.to_string().as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("\"quay.io\""), "{error}");
+}
+
+#[test]
+fn username_token_of_a_helper_marks_an_identity_token() {
+    let token = Credential::of_helper("<token>".to_owned(), "secret".to_owned());
+    assert!(matches!(&token, Credential::Identity { username, .. } if username.is_empty()));
+    let password = Credential::of_helper("me".to_owned(), "secret".to_owned());
+    assert_eq!(password, Credential::password("me", "secret"));
+}

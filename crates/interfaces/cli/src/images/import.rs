@@ -80,7 +80,7 @@ impl Arguments {
         // The user chose the file and the host, so `xz -9` and `zstd --long` are accepted here,
         // which take up to 128 MiB of memory; importer pods refuse them.
         request.options.limits.window_log = 27;
-        request.keyring = self.registry.keyring()?;
+        request.keyring = self.registry.keyring_for(&self.image)?;
         request.limit = self.size;
         request.overwrite = self.force;
         request.sniff = !self.skip_arch_check;

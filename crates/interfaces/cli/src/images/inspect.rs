@@ -61,7 +61,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let client = arguments.registry.client(&arguments.image)?;
-    let keyring = arguments.registry.keyring()?;
+    let keyring = arguments.registry.keyring_for(&arguments.image)?;
     let name = arguments.image.to_string();
     let (inspection, chosen) = process::build_runtime()?.block_on(async {
         let image = Image::open(&arguments.image, &client, keyring).await?;

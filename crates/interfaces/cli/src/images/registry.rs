@@ -1,5 +1,7 @@
 //! Registry clients and their credentials.
 
+mod helper;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,10 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use egress::ProxySettings;
 use golden_images::cdi::pod::environment;
-use oci::{Client, Hosts, Keyring, Network, Origin, Registries, Roots, Routes, Settings, Tls};
+use oci::{
+    Client, Credential, HelperEntry, Hosts, Keyring, Network, Origin, Registries, Roots, Routes,
+    Settings, Tls,
+};
 use platform::{AddressPolicy, AddressRange, Source};
 
 /// Size limit of files with credentials or certificates.
@@ -108,29 +113,85 @@ impl RegistryArguments {
         &self,
         addresses: &AddressPolicy,
     ) -> anyhow::Result<controllers::Registries> {
-        let keyring = self.keyring()?;
+        let keyring = self.service_keyring()?;
         let client = self.network.open_service(addresses)?;
         let keyring = Keyring::clone(&keyring);
         Ok(controllers::Registries::new(client, keyring))
     }
 
-    /// All configured credentials.
+    /// All configured credentials of a user, with those that credential helpers return.
     pub(crate) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
+        self.keyring_with(|_| true)
+    }
+
+    /// The credentials of a user for one image: helpers of other registries are not run, because some take a second.
+    pub(crate) fn keyring_for(&self, source: &Source) -> anyhow::Result<Arc<Keyring>> {
+        let host = source.host();
+        // A mirror has a name of its own.
+        let any = self.network.mirrors.is_some();
+        self.keyring_with(|entry| {
+            any || host.as_deref().is_some_and(|host| {
+                let only = Keyring::for_host(&entry.registry, Credential::password("", ""));
+                !only.find(host, "").is_empty()
+            })
+        })
+    }
+
+    fn keyring_with(&self, wanted: impl Fn(&HelperEntry) -> bool) -> anyhow::Result<Arc<Keyring>> {
         let mut keyring = Keyring::anonymous();
-        if let Some(path) = &self.authfile {
-            add(&mut keyring, path)?;
+        let Some((path, bytes)) = self.config()? else {
             return Ok(Arc::new(keyring));
-        }
-        for path in usual() {
-            match add(&mut keyring, &path) {
-                Err(error) if is_missing(&error) => {}
-                Err(error) => return Err(error.context("--authfile FILE names another file")),
-                // Only the first existing file is read. containers/image would search each of them
-                // for the registry; `--authfile` names another file where that matters.
-                Ok(()) => break,
+        };
+        let what = || format!("reading credentials from {}", path.display());
+        let mut entries = oci::helper_entries(&bytes).with_context(what)?;
+        entries.retain(wanted);
+        // Before the entries of the file, which are older: a helper takes their place.
+        helper::add_credentials(&mut keyring, &entries);
+        keyring
+            .add_docker_config(&bytes, Origin::File)
+            .with_context(what)?;
+        Ok(Arc::new(keyring))
+    }
+
+    /// The credentials of a process that runs for longer than the tokens that credential helpers return.
+    pub(crate) fn service_keyring(&self) -> anyhow::Result<Arc<Keyring>> {
+        let mut keyring = Keyring::anonymous();
+        if let Some((path, bytes)) = self.config()? {
+            let what = || format!("reading credentials from {}", path.display());
+            keyring
+                .add_docker_config(&bytes, Origin::File)
+                .with_context(what)?;
+            if let Some(entry) = oci::helper_entries(&bytes).with_context(what)?.first() {
+                tracing::warn!(
+                    file = %path.display(),
+                    registry = entry.registry,
+                    helper = entry.helper,
+                    "credential helpers are not run by a service; use pull secrets for these registries"
+                );
             }
         }
         Ok(Arc::new(keyring))
+    }
+
+    /// The configuration with credentials: `--authfile`, or the first usual file that exists. containers/image would search
+    /// each of them for the registry; `--authfile` names another file where that matters.
+    fn config(&self) -> anyhow::Result<Option<(PathBuf, Vec<u8>)>> {
+        let read = |path: PathBuf| -> anyhow::Result<(PathBuf, Vec<u8>)> {
+            let what = || format!("reading credentials from {}", path.display());
+            let bytes = read(&path).with_context(what)?;
+            Ok((path, bytes))
+        };
+        if let Some(path) = &self.authfile {
+            return read(path.clone()).map(Some);
+        }
+        for path in usual() {
+            match read(path) {
+                Err(error) if is_missing(&error) => {}
+                Err(error) => return Err(error.context("--authfile FILE names another file")),
+                Ok(found) => return Ok(Some(found)),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -204,14 +265,6 @@ fn is_missing(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
-}
-
-fn add(keyring: &mut Keyring, path: &Path) -> anyhow::Result<()> {
-    let what = || format!("reading credentials from {}", path.display());
-    let bytes = read(path).with_context(what)?;
-    keyring
-        .add_docker_config(&bytes, Origin::File)
-        .with_context(what)
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {

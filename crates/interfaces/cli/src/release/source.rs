@@ -43,5 +43,5 @@ pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Re
         .parse()
         .with_context(|| format!("{from} is neither a directory nor a release image"))?;
     let client = registry.client(&source)?;
-    Ok(image(&source, &client, &registry.keyring()?).await?)
+    Ok(image(&source, &client, &registry.keyring_for(&source)?).await?)
 }
