@@ -184,7 +184,7 @@ impl Service<Uri> for Connector {
 fn known_address(host: &str) -> Option<IpAddr> {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     let is_local = name == "localhost" || name.ends_with(".localhost");
-    literal(host).or(is_local.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    literal(host).or_else(|| is_local.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
 /// The host and port of a URL.

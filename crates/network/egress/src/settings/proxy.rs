@@ -92,7 +92,7 @@ impl Proxy {
         Ok(Some(Self {
             scheme,
             host: host.ok_or_else(|| wrong("it has no host"))?.to_owned(),
-            port: url.port().unwrap_or(scheme.usual_port()),
+            port: url.port().unwrap_or_else(|| scheme.usual_port()),
             credentials: has_credentials.then(|| {
                 let password = url.password().unwrap_or_default();
                 (decoded(url.username()), decoded(password))
