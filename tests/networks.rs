@@ -31,8 +31,11 @@ const VARIABLES: [&str; 6] = [
     "no_proxy",
 ];
 
+/// Variables and their values.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// Runs a program with these variables, and without those of the user.
-async fn run(program: &str, line: &[&str], set: &[(&str, &str)]) -> anyhow::Result<CommandOutput> {
+async fn run(program: &str, line: &[&str], set: Variables<'_>) -> anyhow::Result<CommandOutput> {
     let mut command = Command::new(program);
     command.args(line).stdin(Stdio::null());
     for name in VARIABLES {
@@ -111,7 +114,7 @@ async fn registry_is_reached_through_the_proxy_or_not_at_all() -> anyhow::Result
     }
     let tunnel = format!("200 CONNECT {}", name_of(&site.registry));
     let requests = proxy.requests();
-    assert!(requests.iter().any(|it| *it == tunnel), "{requests:?}");
+    assert!(requests.contains(&tunnel), "{requests:?}");
 
     // Excluded: the direct way, which does not exist here.
     for exclusion in [".internal.example", "*", REGISTRY] {
@@ -327,7 +330,7 @@ async fn api_server_is_reached_as_kubectl_reaches_it() -> anyhow::Result<()> {
     let (plain, own) = (served.folder().join("plain"), served.folder().join("own"));
     kubeconfig(&served.kubeconfig, &plain, None)?;
     kubeconfig(&served.kubeconfig, &own, Some(&url))?;
-    let cases: [(&Path, &[(&str, &str)], bool); 10] = [
+    let cases: [(&Path, Variables<'_>, bool); 10] = [
         (&plain, &[], false),
         (&plain, &[("HTTPS_PROXY", &url)], true),
         (&plain, &[("https_proxy", host)], true),

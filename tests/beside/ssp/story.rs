@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use testkit::{Process, TestCluster, free_port, install_peer_crds, peer, until, wait_until};
+use testkit::{Process, TestCluster, free_port, install_peer_crds, peer, wait_until};
 
 use crate::fixture::{GenuineCluster, WAIT_TIMEOUT};
 use crate::imports::CLASS;

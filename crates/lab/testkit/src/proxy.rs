@@ -49,11 +49,11 @@ impl Proxy {
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777))?;
         let path = |name: &str| folder.path().join(name);
         let port = free_port()?;
-        let hosts: String = names
+        let hosts: Vec<String> = names
             .iter()
             .map(|name| format!("127.0.0.1 {name}\n"))
             .collect();
-        std::fs::write(path("hosts"), hosts)?;
+        std::fs::write(path("hosts"), hosts.concat())?;
         std::fs::write(path("passwords"), format!("{USERNAME}:{HASHED}\n"))?;
         let access = if password {
             format!(

@@ -24,7 +24,7 @@ fn found(deployments: &[Arc<Deployment>], leases: &[Arc<Lease>]) -> Option<Runni
     running(&SSP, deployments, leases, NOW.parse().unwrap())
 }
 
-fn spec(replicas: Value) -> Value {
+fn spec(replicas: &Value) -> Value {
     json!({ "replicas": replicas, "selector": {}, "template": {} })
 }
 
@@ -38,14 +38,14 @@ fn deployment_that_wants_replicas_is_a_running_operator(
     #[case] replicas: Value,
     #[case] runs: bool,
 ) {
-    let found = found(&[deployment(name, &spec(replicas))], &[]);
+    let found = found(&[deployment(name, &spec(&replicas))], &[]);
     assert_eq!(found.is_some(), runs);
     assert_eq!(found.and_then(|it| it.until()), None);
 }
 
 #[test]
 fn deployment_that_is_being_deleted_is_no_running_operator() {
-    let mut going = (*deployment("ssp-operator", &spec(json!(1)))).clone();
+    let mut going = (*deployment("ssp-operator", &spec(&json!(1)))).clone();
     going.metadata.deletion_timestamp = Some(serde_json::from_value(json!(NOW)).unwrap());
     assert_eq!(found(&[Arc::new(going)], &[]), None);
 }
@@ -73,7 +73,7 @@ fn held_lease_is_a_running_operator(
 fn message_names_what_was_found_and_the_next_step() {
     let lease = lease(SSP.lease, "pod_1", "2026-01-01T00:00:59.000000Z");
     let both = found(
-        &[deployment("ssp-operator", &spec(json!(1)))],
+        &[deployment("ssp-operator", &spec(&json!(1)))],
         std::slice::from_ref(&lease),
     );
     assert_eq!(

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use egress::ProxySettings;
+use oci::Network;
 use oci::mirrors::{MirrorSet, RegistrySources, registries_of};
-use oci::{Network, Tls};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,11 +46,14 @@ struct ProxySpec {
 
 /// Not `Debug`: the URLs may have passwords.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct ProxyStatus {
-    http_proxy: String,
-    https_proxy: String,
-    no_proxy: String,
+    #[serde(rename = "httpProxy")]
+    http: String,
+    #[serde(rename = "httpsProxy")]
+    https: String,
+    #[serde(rename = "noProxy")]
+    exclusions: String,
 }
 
 impl std::fmt::Debug for ProxyStatus {
@@ -143,7 +146,7 @@ impl ClusterNetwork {
         network.routes = network.routes.below(registries, sources.allowed_registries);
         if own.proxies.is_empty() {
             let proxy = self.proxy.status;
-            match ProxySettings::new(&proxy.http_proxy, &proxy.https_proxy, &proxy.no_proxy) {
+            match ProxySettings::new(&proxy.http, &proxy.https, &proxy.exclusions) {
                 Ok(proxies) => network.proxies = proxies,
                 Err(error) => problems.push(format!("Proxy cluster: {error}")),
             }
@@ -157,7 +160,7 @@ impl ClusterNetwork {
         for (host, pem) in self.registry_authorities {
             // A colon is not valid in the key of a ConfigMap.
             let host = host.replacen("..", ":", 1);
-            let tls = network.tls.entry(host.clone()).or_insert_with(Tls::default);
+            let tls = network.tls.entry(host.clone()).or_default();
             if let Err(why) = tls.add_authorities(pem.as_bytes()) {
                 problems.push(format!(
                     "additionalTrustedCA of Image cluster, {host}: {why}"

@@ -52,7 +52,7 @@ pub enum ContextError {
     )]
     Nowhere {
         /// Why the kubeconfig cannot be used.
-        kubeconfig: Box<ContextError>,
+        kubeconfig: Box<Self>,
         /// Why the service account cannot be used.
         pod: InClusterError,
     },

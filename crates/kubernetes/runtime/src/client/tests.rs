@@ -97,15 +97,12 @@ fn plugins_ask_the_user_at_a_terminal_only() {
         let exec = json!({ "command": "plugin", "interactiveMode": mode });
         let mut exec: ExecConfig = serde_json::from_value(exec).unwrap();
         let settled = settle_interaction(&mut exec, has_terminal);
-        match expected {
-            Some(expected) => {
-                settled.unwrap();
-                assert_eq!(json!(exec.interactive_mode), json!(expected), "{mode}");
-            }
-            None => {
-                let message = settled.unwrap_err().to_string();
-                assert!(message.contains("\"plugin\""), "{message}");
-            }
+        if let Some(expected) = expected {
+            settled.unwrap();
+            assert_eq!(json!(exec.interactive_mode), json!(expected), "{mode}");
+        } else {
+            let message = settled.unwrap_err().to_string();
+            assert!(message.contains("\"plugin\""), "{message}");
         }
     }
 }

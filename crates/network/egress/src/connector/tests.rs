@@ -40,13 +40,13 @@ fn connector(proxy: &str, policy: AddressPolicy) -> Connector {
 
 async fn failure(connector: Connector, url: &str) -> String {
     let error = connector.oneshot(url.parse().unwrap()).await.err().unwrap();
-    let mut text = error.to_string();
+    let mut texts = vec![error.to_string()];
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
+        texts.push(cause.to_string());
         source = cause.source();
     }
-    text
+    texts.join(": ")
 }
 
 #[tokio::test]

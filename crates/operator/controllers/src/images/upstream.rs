@@ -21,12 +21,11 @@ impl SteppedBack {
     /// Records whether the operator runs; returns the message if it did not run before.
     pub(super) fn changed(&self, of: &Key, running: Option<&RunningOperator>) -> Option<String> {
         let mut known = self.0.lock();
-        match running {
-            Some(running) => known.insert(of.clone()).then(|| running.to_string()),
-            None => {
-                known.remove(of);
-                None
-            }
+        if let Some(running) = running {
+            known.insert(of.clone()).then(|| running.to_string())
+        } else {
+            known.remove(of);
+            None
         }
     }
 }
