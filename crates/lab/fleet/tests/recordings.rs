@@ -4,3 +4,5 @@
 
 #[path = "recordings/cdi.rs"]
 mod cdi;
+#[path = "recordings/descheduler.rs"]
+mod descheduler;

@@ -102,6 +102,16 @@ impl Story {
         });
         self.configure(spec.clone()).await?;
         self.degraded("prometheus").await?;
+        let deschedulers = self.deschedulers();
+        // By another of its controllers.
+        until(
+            &deschedulers,
+            "cluster",
+            "is observed",
+            WAIT_TIMEOUT,
+            |live| !live.data["spec"]["observedConfig"].is_null(),
+        )
+        .await?;
         self.recorder.step("refused without Prometheus").await?;
 
         self.set_prometheus(true).await?;
@@ -154,11 +164,7 @@ impl Story {
         self.taken_up().await?;
         self.recorder.step("profile without VMs").await?;
 
-        let deschedulers = self.objects(
-            "operator.openshift.io/v1",
-            "KubeDescheduler",
-            Some(NAMESPACE),
-        );
+        let deschedulers = self.deschedulers();
         deschedulers
             .delete("cluster", &DeleteParams::default())
             .await?;
@@ -172,6 +178,14 @@ impl Story {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         }
+    }
+
+    fn deschedulers(&self) -> Api<DynamicObject> {
+        self.objects(
+            "operator.openshift.io/v1",
+            "KubeDescheduler",
+            Some(NAMESPACE),
+        )
     }
 
     /// Creates or changes an object.
@@ -203,21 +217,13 @@ impl Story {
             field_manager: Some(MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let deschedulers = self.objects(
-            "operator.openshift.io/v1",
-            "KubeDescheduler",
-            Some(NAMESPACE),
-        );
+        let deschedulers = self.deschedulers();
         deschedulers.create(&params, &object).await?;
         Ok(())
     }
 
     async fn edit(&self, spec: Value) -> anyhow::Result<()> {
-        let deschedulers = self.objects(
-            "operator.openshift.io/v1",
-            "KubeDescheduler",
-            Some(NAMESPACE),
-        );
+        let deschedulers = self.deschedulers();
         let patch = Patch::Merge(json!({ "spec": spec }));
         deschedulers.patch("cluster", &by(MANAGER), &patch).await?;
         Ok(())
@@ -254,11 +260,7 @@ impl Story {
 
     /// Waits until the operator refuses its configuration for a reason that contains a text.
     async fn degraded(&self, text: &str) -> anyhow::Result<()> {
-        let deschedulers = self.objects(
-            "operator.openshift.io/v1",
-            "KubeDescheduler",
-            Some(NAMESPACE),
-        );
+        let deschedulers = self.deschedulers();
         until(&deschedulers, "cluster", text, WAIT_TIMEOUT, |live| {
             condition(live).is_some_and(|it| {
                 let reason = it["reason"].as_str().unwrap_or_default();
@@ -271,11 +273,7 @@ impl Story {
 
     /// Waits until the operator runs the descheduler with the current generation of its configuration.
     async fn taken_up(&self) -> anyhow::Result<()> {
-        let deschedulers = self.objects(
-            "operator.openshift.io/v1",
-            "KubeDescheduler",
-            Some(NAMESPACE),
-        );
+        let deschedulers = self.deschedulers();
         let live = until(
             &deschedulers,
             "cluster",

@@ -1,10 +1,11 @@
 //! The simulated descheduler operator: it runs the descheduler with its configuration, or reports why it does not.
 //!
-//! Compared by reading with cluster-kube-descheduler-operator at commit f537ae654848; `recordings/descheduler` has what that
-//! wrote. It sets no `observedGeneration`, does not look at `spec.managementState`, and writes nothing about a configuration
-//! that it cannot read. Not imitated: `spec.observedConfig`, `status.readyReplicas` and the conditions of its other
-//! controllers, the policy of the descheduler, its roles and alerts, included and excluded namespaces, and conflicts with the
-//! profile of the scheduler. The genuine operator looks for PSI metrics on the node that it runs on; this one, on all workers.
+//! Compared with cluster-kube-descheduler-operator at commit f537ae654848: `recordings/descheduler` has what that wrote, and
+//! `tests/recordings.rs` holds this to it. It sets no `observedGeneration`, does not look at `spec.managementState`, and
+//! writes nothing about a configuration that it cannot read. It writes `spec.observedConfig` first, which is a generation of
+//! its own. Not imitated: the policy of the descheduler, its roles and alerts, included and excluded namespaces, and conflicts
+//! with the profile of the scheduler. The genuine operator looks for PSI metrics on the node that it runs on; this one, on all
+//! workers.
 
 mod deployment;
 mod verdict;
@@ -30,6 +31,11 @@ use verdict::{Surroundings, Verdict, has_psi, runs_machines, verdict};
 
 /// Whether the operator could apply its configuration.
 const CONDITION: &str = "TargetConfigControllerDegraded";
+/// Of other controllers of the operator, which always succeed here.
+const OTHER_CONDITIONS: [&str; 2] = [
+    "ConfigObservationDegraded",
+    "ResourceSyncControllerDegraded",
+];
 /// Field manager.
 const MANAGER: &str = "descheduler-operator";
 
@@ -84,6 +90,12 @@ impl Reconcile for Operator {
             return Ok(Next::Wait);
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        if spec["observedConfig"].is_null() {
+            // A generation of its own, before that of the user is taken up.
+            let observed = json!({ "spec": { "observedConfig": observed_config() } });
+            self.deschedulers.writer.merge(key, &observed).await?;
+            return Ok(Next::Wait);
+        }
         match verdict(spec, &self.surroundings().await?) {
             Verdict::Unreadable => {}
             Verdict::Refused(why) => {
@@ -115,6 +127,11 @@ impl Reconcile for Operator {
         }
         Ok(Next::Wait)
     }
+}
+
+/// What the operator derives from the APIServer configuration: the default TLS profile, without its ciphers.
+fn observed_config() -> Value {
+    json!({ "servingInfo": { "minTLSVersion": "VersionTLS12" } })
 }
 
 fn deployment_key(name: &str) -> Key {
@@ -152,7 +169,13 @@ impl Operator {
         condition: NewCondition,
         written: &[Deployment],
     ) -> Result<(), Error> {
-        let mut status = json!({ "conditions": terse_conditions(object, vec![condition]) });
+        let all = OTHER_CONDITIONS.map(|about| NewCondition::without_reason(about, false));
+        let all = all.into_iter().chain([condition]).collect();
+        let mut status = json!({
+            "conditions": terse_conditions(object, all),
+            // Never anything else.
+            "readyReplicas": 0,
+        });
         if !written.is_empty() {
             let old = object.data.pointer("/status/generations");
             status["generations"] = deployment::generations(old, written);
