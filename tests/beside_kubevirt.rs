@@ -81,6 +81,10 @@ async fn vm_is_handed_over_with_a_model_and_migrates_within_it() -> anyhow::Resu
         assert_eq!(handed_over.annotations()[annotation], value);
     }
     story.event("web", "CpuModelChosen").await?;
+    // The VM still asks for best-match-model, and that is not taken for a change that a restart has to apply.
+    let machine = story.machines().get("web").await?;
+    let conditions = machine.data["status"]["conditions"].to_string();
+    assert!(!conditions.contains("RestartRequired"), "{conditions}");
 
     let migration = story.migrate("web").await?;
     let target = story.launcher("web", Some(&migration)).await?;

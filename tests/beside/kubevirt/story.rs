@@ -155,6 +155,10 @@ impl Story {
         self.beside.objects("kubevirt.io/v1", kind, Some(NAMESPACE))
     }
 
+    pub(crate) fn machines(&self) -> Api<DynamicObject> {
+        self.of_kubevirt("VirtualMachine")
+    }
+
     pub(crate) fn instances(&self) -> Api<DynamicObject> {
         self.of_kubevirt(INSTANCE)
     }
@@ -177,7 +181,7 @@ impl Story {
                 "terminationGracePeriodSeconds": 0,
                 "domain": {
                     "devices": {},
-                    "cpu": { "model": "best-match-model" },
+                    "cpu": { "model": "best-match-model", "sockets": 1 },
                     "resources": { "requests": { "memory": "128Mi" } },
                 },
             } } },
@@ -293,6 +297,11 @@ impl Story {
         self.run_pod(&launcher).await?;
         let handed_over = self.phase(name, "Scheduled").await?;
         self.handle(name, roles::start_guest).await?;
+        until(&self.machines(), name, "runs", WAIT_TIMEOUT, |machine| {
+            machine.data["status"]["ready"] == true
+        })
+        .await
+        .with_context(|| self.logs())?;
         Ok(handed_over)
     }
 

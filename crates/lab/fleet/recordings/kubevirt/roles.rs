@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::{Timestamp, Unit};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PostParams,
 };
@@ -141,13 +141,10 @@ pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
+/// The current second. Not the nearest one: a migration that begins in the future has not begun.
 fn now() -> Value {
-    json!(
-        Timestamp::now()
-            .round(Unit::Second)
-            .map(|now| now.to_string())
-            .ok()
-    )
+    let now = Timestamp::from_second(Timestamp::now().as_second());
+    json!(now.map(|now| now.to_string()).ok())
 }
 
 fn ready() -> Value {
@@ -252,7 +249,7 @@ pub(crate) async fn end_pod(
             { "type": "Ready", "status": "False" }, { "type": "ContainersReady", "status": "False" },
         ],
     } });
-    let patch = Patch::Merge(status);
+    let patch = Patch::Strategic(status);
     pods.patch_status(pod, &by(KUBELET), &patch).await?;
     Ok(())
 }
@@ -319,10 +316,11 @@ pub(crate) fn start_guest(instance: &mut DynamicObject) {
         json!({ "phase": "Running", "phaseTransitionTimestamp": now() }),
     );
     for kind in ["LiveMigratable", "StorageLiveMigratable"] {
-        push(
-            &mut status["conditions"],
-            json!({ "type": kind, "status": "True" }),
-        );
+        // With empty times, as Go writes them: virt-controller's patches test whether the conditions are what it read.
+        let condition = json!({
+            "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": null,
+        });
+        push(&mut status["conditions"], condition);
     }
 }
 

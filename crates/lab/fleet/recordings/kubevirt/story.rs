@@ -59,6 +59,10 @@ pub(crate) fn subject() -> Subject {
             "PodDisruptionBudget",
             &["/metadata/ownerReferences", "/spec"],
         )
+        // A time, and how far the VM controller came before a VM was stopped.
+        .hiding("kubevirt.io/migration-target-ready-timestamp")
+        .hiding("desiredGeneration")
+        .hiding("observedGeneration")
         .following(INSTANCE, "/status/phase")
         .following(MIGRATION, "/status/phase")
         .following(MACHINE, "/status/printableStatus")
@@ -106,9 +110,10 @@ impl Story {
             "tolerations": [{ "key": "vms", "operator": "Exists" }],
             "domain": {
                 "devices": {},
-                "cpu": { "model": "Haswell-noTSX", "features": [
-                    { "name": "ssbd" }, { "name": "amx-tile", "policy": "forbid" },
-                ] },
+                "cpu": {
+                    "model": "Haswell-noTSX", "sockets": 1,
+                    "features": [{ "name": "ssbd" }, { "name": "amx-tile", "policy": "forbid" }],
+                },
                 "resources": { "requests": { "memory": "128Mi" } },
             },
         });
@@ -243,6 +248,7 @@ impl Story {
             self.migration(name, "TargetReady").await?;
             self.handle("host", roles::send_guest).await?;
             self.migration(name, "Running").await?;
+            self.machine("host", "Migrating").await?;
             self.handle("host", roles::receive_guest).await?;
             self.handle("host", roles::finish_migration).await?;
             self.handle("host", roles::clean_up_migration).await?;
@@ -252,6 +258,7 @@ impl Story {
                     roles::end_pod(&self.pods(), &pod.name_any(), "Succeeded").await?;
                 }
             }
+            self.machine("host", "Running").await?;
             self.recorder
                 .step(&format!("host model has moved {name}"))
                 .await?;

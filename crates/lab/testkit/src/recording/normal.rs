@@ -94,7 +94,8 @@ impl Names {
         }
     }
 
-    fn text(&self, text: &str) -> String {
+    /// A text, such as a name or the path of a field, with placeholders.
+    pub(super) fn text(&self, text: &str) -> String {
         if is_time(text) {
             return TIME.to_owned();
         }

@@ -204,7 +204,8 @@ impl State {
         for (key, ever) in &self.paths_ever {
             let label = self.names.label(key);
             let settled = self.paths_settled.get(&label);
-            let mut ever = ever.clone();
+            // Keys of maps may be uids.
+            let mut ever: BTreeSet<String> = ever.iter().map(|it| self.names.text(it)).collect();
             ever.retain(|path| settled.is_none_or(|settled| !settled.contains(path)));
             if !ever.is_empty() {
                 passing.entry(label).or_default().extend(ever);
