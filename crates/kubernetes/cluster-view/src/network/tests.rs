@@ -60,7 +60,7 @@ fn wrong_object_leaves_the_others() {
         &json!({ "spec": { "imageDigestMirrors": 7 } }),
     );
     cluster.add_mirrors("IDMS star", &digest_mirrors("quay.*/b", "mirror.example/b"));
-    cluster.set_image(&json!({ "spec": { "registrySources": [] } }));
+    cluster.set_image(&json!({ "spec": { "registrySources": 7 } }));
     let secret = json!({ "status": { "httpsProxy": { "hunter2": 1 } } });
     cluster.set_proxy(&secret);
     let (network, problems) = cluster.over(&Network::default());
