@@ -108,6 +108,12 @@ pub(crate) struct InstallArguments {
     #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
     api_server_cidr: Vec<String>,
 
+    /// Environment variable of the operator and the webhooks, such as
+    /// HTTPS_PROXY=http://proxy.example.com:3128. Can be repeated. They are kept in the Secret
+    /// medley-environment.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
+
     /// Add ServiceMonitors and alerts for the Prometheus Operator, whose CRDs have to be installed.
     #[arg(long)]
     monitoring: bool,
@@ -131,9 +137,17 @@ impl InstallArguments {
             monitoring: self.monitoring,
             client_names: self.client_name.clone(),
             require_client_cert: self.require_client_cert,
+            environment: self.environment.iter().cloned().collect(),
             api_server_cidrs: self.api_server_cidr.clone(),
         }
     }
+}
+
+/// `NAME=VALUE`. The value may contain a password and is not repeated in errors.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

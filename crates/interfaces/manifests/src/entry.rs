@@ -116,6 +116,8 @@ pub(crate) enum When {
     ClientNames,
     /// When admission webhooks accept only API servers.
     RequireClientCert,
+    /// When environment variables are given.
+    Environment,
 }
 
 /// Objects with the same condition.
@@ -162,6 +164,8 @@ pub(crate) struct Fill {
     pub(crate) client_names: String,
     /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
     pub(crate) api_servers: Value,
+    /// Environment variables of the operator and the webhooks, by name.
+    pub(crate) environment: Value,
     /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
     pub(crate) named_secrets: BTreeMap<String, BTreeSet<String>>,
     /// A conditional argument of a program.

@@ -46,6 +46,10 @@ pub const AUTHORITY: &str = "medley-webhook-authority";
 pub const CALLERS_NAMESPACE: &str = "kube-system";
 /// The ConfigMap in which kube-apiserver publishes the CAs of client certificates.
 pub const CALLERS: &str = "extension-apiserver-authentication";
+/// The optional Secret with environment variables of the controllers and the admission webhooks.
+pub const ENVIRONMENT: &str = "medley-environment";
+/// The optional ConfigMap with CA certificates that the controllers and the admission webhooks trust, one file for each key.
+pub const TRUSTED_CA: &str = "medley-trusted-ca";
 /// The Service of the console.
 pub const CONSOLE: &str = "medley-console";
 /// The leader election lease.

@@ -50,6 +50,9 @@ pub struct Options {
     pub client_names: Vec<String>,
     /// Whether admission webhooks reject callers without such a certificate.
     pub require_client_cert: bool,
+    /// Environment variables of the operator and the webhooks, such as `HTTPS_PROXY`. They are kept in a Secret, because the
+    /// URL of a proxy may contain a password.
+    pub environment: BTreeMap<String, String>,
     /// The networks of the API servers, such as `10.0.0.0/28`; if empty, every address.
     pub api_server_cidrs: Vec<String>,
 }
@@ -111,6 +114,7 @@ impl Default for Options {
             monitoring: false,
             client_names: Vec::new(),
             require_client_cert: false,
+            environment: BTreeMap::new(),
             api_server_cidrs: Vec::new(),
         }
     }
@@ -142,6 +146,11 @@ pub enum Error {
     /// An invalid network.
     #[error("{0:?} is not a network; expected an address and a prefix length, such as 10.0.0.0/28")]
     Cidr(String),
+    /// An invalid name of an environment variable.
+    #[error(
+        "{0:?} is not the name of an environment variable; expected letters, digits and underscores, such as HTTPS_PROXY"
+    )]
+    Variable(String),
     /// Host names without a console.
     #[error("the console has host names, but is not enabled")]
     NoConsole,
@@ -165,6 +174,17 @@ fn is_cidr(text: &str) -> bool {
     length.parse::<u8>().is_ok_and(|length| length <= longest)
 }
 
+/// Whether a shell could set it. Kubernetes accepts more, and skips names from a Secret that it does not accept without an
+/// error.
+fn is_variable(name: &str) -> bool {
+    let mut letters = name.bytes();
+    let is_word = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_';
+    letters
+        .next()
+        .is_some_and(|first| is_word(first) && !first.is_ascii_digit())
+        && letters.all(is_word)
+}
+
 impl Options {
     /// Checks that the options are consistent.
     pub(crate) fn validate(&self) -> Result<(), Error> {
@@ -186,6 +206,9 @@ impl Options {
         }
         if let Some(cidr) = self.api_server_cidrs.iter().find(|it| !is_cidr(it)) {
             return Err(Error::Cidr(cidr.clone()));
+        }
+        if let Some(name) = self.environment.keys().find(|it| !is_variable(it)) {
+            return Err(Error::Variable(name.clone()));
         }
         let profiles: Vec<&String> = self.profiles.iter().collect();
         Registry::standard(&profiles)?;
@@ -212,6 +235,7 @@ impl Options {
             When::Replicated => self.replicas > 1,
             When::ClientNames => !self.client_names.is_empty(),
             When::RequireClientCert => self.require_client_cert,
+            When::Environment => !self.environment.is_empty(),
         }
     }
 
@@ -232,6 +256,7 @@ impl Options {
             api_servers: cidrs
                 .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))
                 .collect(),
+            environment: json!(self.environment),
             named_secrets: match &self.pull_secrets {
                 PullSecrets::Named(named) => named.clone(),
                 PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),

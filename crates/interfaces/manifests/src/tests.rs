@@ -438,6 +438,37 @@ fn webhook_verifies_api_servers_with_published_cas() {
 }
 
 #[test]
+fn environment_is_kept_in_a_secret_that_both_programs_read() {
+    let with = |name: &str| Options {
+        environment: [(name.to_owned(), "http://u:p@proxy.example:3128".to_owned())].into(),
+        ..Options::default()
+    };
+    let options = with("HTTPS_PROXY");
+    let secret = found(&options, "Secret", crate::ENVIRONMENT);
+    assert_eq!(
+        secret["stringData"],
+        json!({ "HTTPS_PROXY": "http://u:p@proxy.example:3128" })
+    );
+    for name in [ACCOUNT, WEBHOOK] {
+        let deployment = found(&options, "Deployment", name);
+        let pod = &deployment["spec"]["template"]["spec"];
+        let source = json!([{ "secretRef": { "name": "medley-environment", "optional": true } }]);
+        assert_eq!(pod["containers"][0]["envFrom"], source);
+        let files = &pod["volumes"][0]["configMap"];
+        assert_eq!(
+            *files,
+            json!({ "name": "medley-trusted-ca", "optional": true })
+        );
+    }
+    for wrong in ["", "1A", "A-B", "A B", "Ä"] {
+        let error = objects(&with(wrong)).unwrap_err().to_string();
+        assert!(error.contains("environment variable"), "{wrong:?}: {error}");
+    }
+    let usual = objects(&Options::default()).unwrap();
+    assert!(usual.iter().all(|it| it.value["kind"] != "Secret"));
+}
+
+#[test]
 fn networks_of_api_servers_restrict_the_webhook() {
     let with = |cidr: &str| Options {
         api_server_cidrs: vec![cidr.to_owned()],

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
+use crate::{
+    ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, ENVIRONMENT, Job, TRUSTED_CA, WEBHOOK,
+    labels,
+};
 
 /// Health port of the operator.
 const HEALTH_PORT: u16 = 8081;
@@ -16,8 +19,11 @@ const WEBHOOK_PORT: u16 = 9443;
 /// Health port of the webhooks, so that kubelets never compete with other clients for a connection.
 const WEBHOOK_HEALTH_PORT: u16 = 8082;
 
+/// Where the CA certificates of the installation are mounted.
+const CA_FOLDER: &str = "/etc/medley/trusted-ca";
+
 const FILE: &str = "operator.yaml";
-/// The console has no plain file: it takes an argument of the operator.
+/// Of objects without a plain file: the console takes an argument of the operator, and variables have no default.
 const NO_FILE: &str = "";
 
 /// All entries.
@@ -25,6 +31,12 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
     let checked = When::Any(Job::CHECKED);
     let entry = |part, when, file: &str, object| Entry::new(part, when, file, vec![object]);
     vec![
+        entry(
+            Part::Operator,
+            When::Environment,
+            NO_FILE,
+            environment(fill),
+        ),
         entry(Part::Operator, When::Always, FILE, operator(fill)),
         entry(
             Part::Operator,
@@ -68,6 +80,7 @@ fn operator(fill: &Fill) -> Value {
         "run".to_owned(),
         format!("--controllers={}", fill.jobs),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
+        format!("--ca={CA_FOLDER}"),
     ];
     arguments.extend((fill.argument)(
         When::Profiles,
@@ -119,6 +132,7 @@ fn webhook(fill: &Fill) -> Value {
         format!("--health-address=0.0.0.0:{WEBHOOK_HEALTH_PORT}"),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
         format!("--client-ca-configmap={CALLERS_NAMESPACE}/{CALLERS}"),
+        format!("--ca={CA_FOLDER}"),
     ];
     arguments.extend((fill.argument)(
         When::ClientNames,
@@ -142,8 +156,24 @@ fn webhook(fill: &Fill) -> Value {
     deployment(fill, WEBHOOK, container)
 }
 
+/// Variables of the operator and the webhooks, such as those of proxies.
+fn environment(fill: &Fill) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(fill, ENVIRONMENT),
+        "type": "Opaque",
+        "stringData": fill.environment,
+    })
+}
+
 fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
     container["image"] = fill.image.clone().into();
+    // Both are optional, so that every kind of installation can be given them without other manifests: variables of any name,
+    // and CA certificates. Pods have to be restarted to read variables again.
+    container["envFrom"] = json!([{ "secretRef": { "name": ENVIRONMENT, "optional": true } }]);
+    container["volumeMounts"] =
+        json!([{ "name": "trusted-ca", "mountPath": CA_FOLDER, "readOnly": true }]);
     container["env"] = json!([{
         "name": "POD_NAMESPACE",
         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
@@ -187,6 +217,10 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
                         "labelSelector": { "matchLabels": labels(name) },
                     }],
                     "containers": [container],
+                    "volumes": [{
+                        "name": "trusted-ca",
+                        "configMap": { "name": TRUSTED_CA, "optional": true },
+                    }],
                 },
             },
         },

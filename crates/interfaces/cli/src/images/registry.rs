@@ -46,7 +46,8 @@ pub(crate) struct NetworkArguments {
     #[arg(value_delimiter = ',')]
     insecure: Vec<String>,
 
-    /// File with CA certificates, in PEM, to trust besides those of the system.
+    /// File with CA certificates, in PEM, to trust besides those of the system, or a directory of
+    /// such files, which may be empty.
     #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
     ca: Option<PathBuf>,
 
@@ -204,10 +205,12 @@ impl NetworkArguments {
     fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
         let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
-            let what = || format!("reading the certificates in {}", path.display());
-            let pem = read(path).with_context(what)?;
-            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
-            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+            for path in certificate_files(path)? {
+                let what = || format!("reading the certificates in {}", path.display());
+                let pem = read(&path).with_context(what)?;
+                let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
+                roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+            }
         }
         let mut routes = match &self.mirrors {
             Some(path) => routes(path)?,
@@ -227,6 +230,26 @@ impl NetworkArguments {
         };
         Ok(Client::new(settings(roots), network))
     }
+}
+
+/// The files that `--ca` names. Of a directory, those that are not hidden: the kubelet keeps the files of a ConfigMap in
+/// hidden directories, with links to them. It is empty where an optional ConfigMap does not exist.
+fn certificate_files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let what = || format!("reading the directory {} of --ca", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(what)? {
+        let entry = entry.with_context(what)?;
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    // One order, so that one wrong file is the one that every start names.
+    files.sort();
+    Ok(files)
 }
 
 /// Parses a mirror configuration of either format.

@@ -26,6 +26,7 @@ const JOBS_MARK: &str = "x-medley-jobs-x";
 const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
+const ENVIRONMENT_MARK: &str = "x-medley-environment-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 // A number, because a text would be quoted in the YAML that it is written to.
 const REPLICAS_MARK: u32 = 987_654_321;
@@ -48,6 +49,7 @@ fn placeholders() -> Fill {
         console_hosts: HOSTS_MARK.to_owned(),
         client_names: CLIENTS_MARK.to_owned(),
         api_servers: API_SERVERS_MARK.into(),
+        environment: ENVIRONMENT_MARK.into(),
         named_secrets: BTreeMap::new(),
         argument: Box::new(move |when, text| Some(argument(when, text))),
     }
@@ -137,6 +139,7 @@ fn condition(when: When) -> Option<String> {
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
         When::ClientNames => ".Values.webhook.clientNames".to_owned(),
         When::RequireClientCert => ".Values.webhook.requireClientCert".to_owned(),
+        When::Environment => ".Values.environment".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
     })
 }
@@ -199,6 +202,7 @@ fn filled(line: &str) -> String {
         .replace(PROFILES_MARK, &list(".Values.profiles"))
         .replace(HOSTS_MARK, &list(".Values.console.hosts"))
         .replace(CLIENTS_MARK, &list(".Values.webhook.clientNames"))
+        .replace(ENVIRONMENT_MARK, "{{ toJson .Values.environment }}")
         .replace(API_SERVERS_MARK, "{{ toJson .Values.webhook.apiServers }}")
         .replace(
             &REPLICAS_MARK.to_string(),
@@ -263,6 +267,9 @@ openshiftConfig: false
 # name the secrets in spec.pullSecrets (Named, with a Role in each namespace) or use none (None).
 pullSecrets: true
 
+# Environment variables of the operator and the webhooks, in a Secret: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, for instance.
+environment: {{}}
+
 console:
   # Serve the web console. Users sign in with their own tokens; it has no permissions of its own.
   enabled: false
@@ -318,6 +325,12 @@ fn schema() -> Result<Value, Error> {
         "openshiftConfig": boolean("Let controllers and webhooks read the CA certificates of proxies and registries in openshift-config."),
         "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
+        "environment": {
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
+            "additionalProperties": { "type": "string" },
+            "description": "Environment variables of the operator and the webhooks, such as HTTPS_PROXY.",
+        },
         "console": only(json!({
             "enabled": boolean("Serve the web console."),
             "hosts": {

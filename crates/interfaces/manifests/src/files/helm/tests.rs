@@ -78,6 +78,7 @@ fn chart_matches_manifests_with_everything_enabled() {
         "openshiftConfig": true,
         "releasePayloads": true,
         "pullSecrets": true,
+        "environment": { "HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": ".svc" },
         "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
         "webhook": {
             "clientNames": ["front-proxy-client", "kube-apiserver"],
@@ -112,6 +113,12 @@ fn chart_matches_manifests_with_everything_enabled() {
             .map(str::to_owned)
             .into(),
         require_client_cert: true,
+        environment: [
+            ("HTTPS_PROXY", "http://proxy.example:3128"),
+            ("NO_PROXY", ".svc"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         api_server_cidrs: ["10.0.0.0/28", "fd00::/64"].map(str::to_owned).into(),
     };
     assert_same(&values, &options);
