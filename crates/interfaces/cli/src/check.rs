@@ -9,6 +9,7 @@
 mod decide;
 mod gather;
 mod inputs;
+mod network;
 mod render;
 
 use anyhow::bail;

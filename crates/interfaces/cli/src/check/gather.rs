@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::inputs::{CheckInputs, Observed, Policy, Version};
+use super::network;
 use crate::read::api_error;
 
 /// What to read.
@@ -90,6 +91,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
             permissions::of_accounts(client, &options).await?
         },
         policies: policies(client).await,
+        network: network::gather(client, namespace).await,
         monitored: monitored(client, namespace, &kinds).await,
         kinds,
         jobs: options.jobs,

@@ -9,6 +9,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::Value;
 
+use super::network::NetworkInputs;
+
 /// A value read from the cluster, or why it could not be read.
 pub(super) type Observed<T> = Result<T, String>;
 
@@ -41,6 +43,7 @@ pub(super) struct CheckInputs {
     pub(super) endpoints: BTreeMap<String, Observed<usize>>,
     pub(super) accounts: Vec<Account>,
     pub(super) policies: Vec<Observed<Policy>>,
+    pub(super) network: NetworkInputs,
     /// Whether the ServiceMonitor of the operator exists.
     pub(super) monitored: Observed<bool>,
 }

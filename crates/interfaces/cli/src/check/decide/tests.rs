@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::super::inputs::{Account, Policy, Version};
+use super::super::network::NetworkInputs;
 use super::*;
 
 /// An installation without problems, with all third-party CRDs.
@@ -78,6 +79,7 @@ fn healthy() -> CheckInputs {
             name: "CpuModelPolicy/default".to_owned(),
             invalid: None,
         })],
+        network: NetworkInputs::none(),
         monitored: Ok(true),
     }
 }
