@@ -129,6 +129,10 @@ impl Proxy {
         log.lines().map(str::to_owned).collect()
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.path().join("access.log")
     }
