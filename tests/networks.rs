@@ -25,7 +25,7 @@ use tokio::process::Command;
 /// Resolved by the proxy alone.
 const REGISTRY: &str = "registry.internal.example";
 const API: &str = "api.internal.example";
-/// Everything that may be set for whoever runs the tests.
+/// Variables of the environment in which the tests run, which commands must not see.
 const VARIABLES: [&str; 6] = [
     "HTTP_PROXY",
     "http_proxy",
