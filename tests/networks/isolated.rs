@@ -61,6 +61,36 @@ impl Workstation {
     }
 }
 
+/// Lets a cluster take images of a registry from a mirror, as OpenShift does.
+async fn mirror(fixture: &InstallationFixture, source: &str, mirror: &str) -> anyhow::Result<()> {
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "imagetagmirrorsets.config.openshift.io" },
+        "spec": {
+            "group": "config.openshift.io", "scope": "Cluster",
+            "names": { "kind": "ImageTagMirrorSet", "plural": "imagetagmirrorsets", "singular": "imagetagmirrorset" },
+            "versions": [{ "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": open } }],
+        },
+    });
+    let apply = ["apply", "-f", "-"];
+    fixture.pipe(&apply, &definition.to_string()).await?;
+    let crd = "crd/imagetagmirrorsets.config.openshift.io";
+    fixture
+        .kubectl(&["wait", "--for=condition=Established", crd])
+        .await?;
+    let set = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet",
+        "metadata": { "name": "apps" },
+        "spec": { "imageTagMirrors": [{
+            "source": source, "mirrors": [mirror], "mirrorSourcePolicy": "NeverContactSource",
+        }] },
+    });
+    fixture.pipe(&apply, &set.to_string()).await?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn medley_is_installed_and_works_without_a_direct_way_out() -> anyhow::Result<()> {
     let site = Site::new().await?;
@@ -118,10 +148,11 @@ async fn medley_is_installed_and_works_without_a_direct_way_out() -> anyhow::Res
     workstation.shell(&format!("{wait}Completed"))?;
     workstation.shell("kubectl -n openshift-cnv get configmap example-config")?;
 
-    // The webhook does not know the registry; the operator does, through the proxy.
+    // The webhook does not reach the registry. The operator does: through the mirror that the cluster has for it, and the proxy.
+    mirror(&fixture, "apps.example", &site.host()).await?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "default" },
-        "spec": { "containers": [{ "name": "web", "image": format!("{}/disks/all:1", site.host()) }] },
+        "spec": { "containers": [{ "name": "web", "image": "apps.example/disks/all:1" }] },
     });
     fixture
         .pipe(&["create", "-f", "-"], &pod.to_string())
@@ -144,7 +175,9 @@ async fn medley_is_installed_and_works_without_a_direct_way_out() -> anyhow::Res
     );
     running.assert_nothing_forbidden()?;
 
-    // Images.
+    // Commands read the mirrors of the cluster, too.
+    let explained = workstation.shell("medley place explain web")?;
+    has(&explained, &["apps.example/disks/all:1", "linux/arm64"]);
     let image = site.image();
     let inspected = workstation.shell(&format!("medley image inspect {image}"))?;
     has(&inspected, &["linux/amd64", "linux/arm64"]);

@@ -17,6 +17,8 @@ use oci::{
 };
 use platform::{AddressPolicy, AddressRange, Source};
 
+use crate::output::remark;
+
 /// Size limit of files with credentials or certificates.
 // A path such as `/dev/zero` must not exhaust the memory; files of this kind have kilobytes.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -230,6 +232,26 @@ impl NetworkArguments {
         };
         Ok(Client::new(settings(roots), network))
     }
+}
+
+/// Adds the mirrors, the image settings and the CA certificates of a cluster to those of the command, which take precedence.
+/// Not its proxy: the workstation may be in another network, and the environment has its own. What cannot be used is a
+/// warning.
+pub(crate) async fn use_network_of(
+    cluster: &kube::Client,
+    registries: &Client,
+) -> anyhow::Result<()> {
+    let own = registries.network();
+    let read = cluster_view::network::read(cluster).await;
+    let (mut network, problems) = read
+        .context("reading the mirrors of the cluster")?
+        .over(&own);
+    for problem in problems {
+        remark(&format!("warning: {problem}"));
+    }
+    network.proxies = own.proxies.clone();
+    registries.set_network(network);
+    Ok(())
 }
 
 /// The files that `--ca` names. Of a directory, those that are not hidden: the kubelet keeps the files of a ConfigMap in

@@ -47,7 +47,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
         .map(|used| used.image.clone())
         .collect();
     let view = PlacementSnapshot::read(&client).await?;
-    let known = arguments.place.inspect_images(used).await?;
+    let known = arguments.place.inspect_images(&client, used).await?;
     Ok(survey(
         &all,
         &known,
