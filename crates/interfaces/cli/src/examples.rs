@@ -116,6 +116,14 @@ images rollback
   medley images rollback fedora --arch arm64 --dry-run=server
 images refresh
   medley images refresh fedora
+images coverage
+  medley images coverage
+  medley images coverage -o json
+images take-over
+  medley images take-over images-cdi --dry-run
+  medley images take-over images-ssp images-cdi --yes
+images hand-back
+  medley images hand-back images-cdi
 images import
   medley images import docker://quay.io/containerdisks/fedora:43 --arch arm64 --to fedora.img
 cpu

@@ -22,6 +22,7 @@ mod images;
 mod importer;
 #[cfg(feature = "lab")]
 mod lab;
+mod layers;
 mod logging;
 mod man;
 mod manifests;

@@ -6,10 +6,12 @@
 
 mod configs;
 mod images;
+mod layers;
 mod placement;
 
 pub use configs::{Configs, registry};
 pub use images::{Policies, Refreshed, refresh};
+pub use layers::scale;
 pub use placement::{gated_pods, release_pod};
 
 /// Attempts to write a change that conflicts with other writers.

@@ -1,5 +1,6 @@
 //! Turns the state of a cluster into findings.
 
+mod ownership;
 mod running;
 
 #[cfg(test)]
@@ -105,6 +106,7 @@ pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
     let mut findings = kubernetes(inputs);
     if inputs.pre {
         findings.extend(installing(inputs));
+        findings.extend(ownership::rivals(inputs));
     } else {
         findings.extend(kinds(inputs));
         findings.extend(running::permissions(inputs));
@@ -113,6 +115,7 @@ pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
     }
     findings.extend(jobs(inputs));
     if !inputs.pre {
+        findings.extend(ownership::modes(inputs));
         findings.extend(policies(inputs));
     }
     findings.push(monitoring(inputs));

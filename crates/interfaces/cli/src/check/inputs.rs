@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::mode::Ownership;
+use api::operators::RunningOperator;
 use controllers::Job;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -41,6 +43,8 @@ pub(super) struct CheckInputs {
     pub(super) endpoints: BTreeMap<String, Observed<usize>>,
     pub(super) accounts: Vec<Account>,
     pub(super) policies: Vec<Observed<Policy>>,
+    /// The modes of controllers beside genuine operators.
+    pub(super) ownership: Vec<JobOwnership>,
     /// Whether the ServiceMonitor of the operator exists.
     pub(super) monitored: Observed<bool>,
 }
@@ -61,6 +65,26 @@ pub(super) struct Account {
     pub(super) missing: Observed<Vec<String>>,
     /// Bindings that grant it more than it needs.
     pub(super) surplus: Observed<Vec<String>>,
+}
+
+/// A controller of Medley and the genuine operator of its objects.
+#[derive(Debug, Clone)]
+pub(super) struct JobOwnership {
+    /// The controller, or the job.
+    pub(super) component: String,
+    /// Whether it runs, or is to run.
+    pub(super) enabled: bool,
+    pub(super) state: Observed<OwnershipState>,
+    /// The command that hands its objects over to Medley, if there is one.
+    pub(super) take_over: Option<String>,
+}
+
+/// Who writes the objects of a controller.
+#[derive(Debug, Clone)]
+pub(super) struct OwnershipState {
+    pub(super) ownership: Ownership,
+    /// The genuine operator, if it runs.
+    pub(super) running: Option<RunningOperator>,
 }
 
 /// A Medley policy object.

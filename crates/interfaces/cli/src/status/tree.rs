@@ -191,9 +191,16 @@ const BAD_IF_TRUE: [&str; 9] = [
 /// Condition types that are in progress when true.
 const BUSY_IF_TRUE: [&str; 4] = ["Drafting", "InProgress", "Pending", "Progressing"];
 /// Condition types that are neither good nor bad.
-const NEUTRAL: [&str; 8] = [
+const NEUTRAL: [&str; 14] = [
     "Approved",
     "CompletedWithUpgrade",
+    // Of the GoldenImagePolicy: beside a genuine operator, that Medley does not manage is as it should be.
+    "Covered",
+    "Managing",
+    "ManagingImports",
+    "ManagingMachines",
+    "ManagingTemplates",
+    "SwitchFollowed",
     "ImplicitlyEnabledCapabilities",
     "Ignored",
     "ProfileActive",

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use api::cdi::{DataSource, DataVolume, Named, labels};
 use golden_images::action::{label, name_of};
 use golden_images::architectures::Architectures;
+use golden_images::layers::Layer;
 use golden_images::vm::{
     Decision, References, VmInputs, Warning, Why, decide, pointer_target, references,
 };
@@ -30,6 +31,7 @@ use runtime::{
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, concerns, is_listed};
+use super::layer::{LayerWatch, Managed};
 use super::layer_queue::LayerQueue;
 
 /// Name of the controller in logs, events and managed fields.
@@ -60,7 +62,11 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     foreign.synced().await;
     let objects = LayerQueue::default();
     watch_dependencies(&controller, &objects);
-    manager.start(controller, objects.queue(), WORKERS);
+    let watch = LayerWatch::start(manager, Layer::Vm, COMPONENT).await;
+    let to = objects.clone();
+    watch.on_change(move || to.add_all());
+    let managed = Managed { watch, controller };
+    manager.start(managed, objects.queue(), WORKERS);
     Ok(())
 }
 

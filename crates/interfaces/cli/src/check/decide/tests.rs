@@ -78,6 +78,7 @@ fn healthy() -> CheckInputs {
             name: "CpuModelPolicy/default".to_owned(),
             invalid: None,
         })],
+        ownership: Vec::new(),
         monitored: Ok(true),
     }
 }
