@@ -298,7 +298,7 @@ async fn restored_operator_is_not_taken_over() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rivals_are_shown_before_and_after_installation() -> anyhow::Result<()> {
-    let fixture = Fixture::start().await?;
+    let mut fixture = Fixture::start().await?;
     fixture.deploy("hco-operator", 1, of_olm()).await?;
     fixture.deploy("ssp-operator", 1, of_olm()).await?;
     fixture.deploy("cdi-deployment", 1, of_cdi()).await?;
@@ -366,6 +366,10 @@ async fn rivals_are_shown_before_and_after_installation() -> anyhow::Result<()> 
         ]
     );
 
+    drop(items);
+    fixture.run_operator("images-hco,images-cdi")?;
+    fixture.reported("ManagingTemplates", "UpstreamOperatorRuns").await?;
+    fixture.reported("ManagingImports", "UpstreamOperatorRuns").await?;
     let status = fixture.run(&["status", "images"]).await?;
     assert!(status.out.contains("images-cdi assists CDI"), "{status:?}");
     let coverage = fixture.run(&["images", "coverage"]).await?;
@@ -373,6 +377,8 @@ async fn rivals_are_shown_before_and_after_installation() -> anyhow::Result<()> 
     for expected in [
         "LAYER        MODE     MANAGED BY",
         "images-hco   Assist   the HyperConverged cluster operator",
+        // The operator does not run it.
+        "images-ssp   Off      the SSP operator",
         "images-cdi   Assist   CDI",
         "Nothing is missing",
     ] {
