@@ -368,8 +368,12 @@ async fn rivals_are_shown_before_and_after_installation() -> anyhow::Result<()> 
 
     drop(items);
     fixture.run_operator("images-hco,images-cdi")?;
-    fixture.reported("ManagingTemplates", "UpstreamOperatorRuns").await?;
-    fixture.reported("ManagingImports", "UpstreamOperatorRuns").await?;
+    fixture
+        .reported("ManagingTemplates", "UpstreamOperatorRuns")
+        .await?;
+    fixture
+        .reported("ManagingImports", "UpstreamOperatorRuns")
+        .await?;
     let status = fixture.run(&["status", "images"]).await?;
     assert!(status.out.contains("images-cdi assists CDI"), "{status:?}");
     let coverage = fixture.run(&["images", "coverage"]).await?;
