@@ -75,7 +75,6 @@ pub struct Scale {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HandOver {
     /// The layer.
-    #[serde(serialize_with = "name")]
     pub layer: Layer,
     /// The changes of Deployments.
     pub scale: Vec<Scale>,
@@ -83,10 +82,6 @@ pub struct HandOver {
     pub owner: String,
     /// What else follows.
     pub consequences: Vec<&'static str>,
-}
-
-fn name<S: serde::Serializer>(layer: &Layer, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(layer)
 }
 
 /// Why a hand-over is refused.

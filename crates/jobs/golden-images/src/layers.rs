@@ -12,6 +12,7 @@ use std::str::FromStr;
 use api::golden::NAME;
 use api::mode::{ModeInputs, ModeSetting, Ownership, decide, reasons};
 use api::operators::{GenuineOperator, RunningOperator};
+use serde::{Serialize, Serializer};
 
 use crate::conditions::ConditionUpdate;
 
@@ -152,6 +153,13 @@ impl Layer {
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.component())
+    }
+}
+
+/// As its component.
+impl Serialize for Layer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -34,14 +34,12 @@ impl CoverageObjects {
         let nodes: Option<Vec<Node>> = list(&Api::all(client.clone()), &all).await?;
         let nodes: Vec<Arc<Node>> = nodes.into_iter().flatten().map(Arc::new).collect();
         let found: Option<Vec<v1::HyperConverged>> = list_in(client, None, &all).await?;
-        let hyperconverged = match found {
-            Some(found) => found.into_iter().next().map(Images::from),
+        let hyperconverged = if let Some(found) = found {
+            found.into_iter().next().map(Images::from)
+        } else {
             // An operator from before `v1`.
-            None => {
-                let found: Option<Vec<v1beta1::HyperConverged>> =
-                    list_in(client, None, &all).await?;
-                found.into_iter().flatten().next().map(Images::from)
-            }
+            let found: Option<Vec<v1beta1::HyperConverged>> = list_in(client, None, &all).await?;
+            found.into_iter().flatten().next().map(Images::from)
         };
         let ssps: Option<Vec<SSP>> = list_in(client, None, &all).await?;
         let placement = hyperconverged.as_ref().and_then(|it| it.placement.as_ref());
