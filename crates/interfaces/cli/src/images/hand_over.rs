@@ -120,7 +120,7 @@ async fn run(arguments: &CommonArguments, direction: Direction) -> anyhow::Resul
     }
     if scales().next().is_some() {
         let is_changed = arguments.change.is_sent() && !arguments.change.is_tried();
-        exit::print(&preview(&plans, &affected(&client).await))?;
+        exit::print(&preview(&plans, affected(&client).await.as_ref()))?;
         if is_changed {
             let count = scales().count();
             arguments
@@ -206,7 +206,7 @@ async fn affected(client: &Client) -> Option<Affected> {
     })
 }
 
-fn preview(plans: &[HandOver], affected: &Option<Affected>) -> String {
+fn preview(plans: &[HandOver], affected: Option<&Affected>) -> String {
     let rows = plans.iter().flat_map(|plan| {
         plan.scale.iter().map(|scale| {
             [
