@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::profile::{Access, Profile, Registry};
+use crate::prototype;
 use crate::recorder::AUTHORITY;
 use crate::remediation;
 
@@ -65,6 +66,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     ];
     // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
+    rules.extend(prototype::OPERATOR.rules());
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
     rules
 }

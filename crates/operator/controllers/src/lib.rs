@@ -3,6 +3,7 @@
 //! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
 
 pub mod cpu;
+mod genuine;
 pub mod governance;
 pub mod health;
 pub mod images;
