@@ -149,6 +149,12 @@ place release
   medley place release --all --dry-run
   medley place release web-0 web-1 -n shop
   medley place release --all --yes
+place take-over
+  medley place take-over --dry-run
+  medley place take-over shop bank
+place hand-back
+  medley place hand-back --dry-run
+  medley place hand-back --yes
 release status
   medley release status
   medley release status --release quay.io/x/release:4.18.0-multi --details operators

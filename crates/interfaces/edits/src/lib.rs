@@ -5,11 +5,13 @@
 //! concurrent changes.
 
 mod configs;
+mod hand_over;
 mod images;
 mod layers;
 mod placement;
 
 pub use configs::{Configs, registry};
+pub use hand_over::{hand_over, take_step};
 pub use images::{Policies, Refreshed, refresh};
 pub use layers::scale;
 pub use placement::{gated_pods, release_pod};

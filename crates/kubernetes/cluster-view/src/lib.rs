@@ -17,4 +17,5 @@ pub mod operators;
 pub mod placement;
 pub mod policies;
 pub mod release;
+pub mod rivals;
 mod settings;
