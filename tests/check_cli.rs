@@ -306,3 +306,134 @@ async fn unreachable_cluster_is_an_error() -> anyhow::Result<()> {
     has(&result, &["reading the version of the cluster"]);
     Ok(())
 }
+
+/// An operator that is installed, and whether anything runs it: that its Deployment wants replicas is enough.
+fn operator((namespace, name): (&str, &str)) -> [Value; 2] {
+    let labels = json!({ "app": name });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": namespace },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "manager", "image": "x" }] },
+            },
+        },
+    });
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+    [namespace, deployment]
+}
+
+#[tokio::test]
+async fn precheck_finds_each_other_operator() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::with(&Installed::demo()).await?;
+    let rivals = [
+        "argo-cd",
+        "cluster-version",
+        "flux",
+        "multiarch-tuning",
+        "virt-advisor",
+        "virt-platform-autopilot",
+    ];
+    let (items, _) = checked(&fixture, &["--pre"]).await?;
+    let before = others(&items);
+    for id in rivals {
+        assert!(items.iter().any(|it| it["id"] == id), "{id}");
+        assert_eq!(before.get(id), None, "{id}");
+    }
+    let mut all = Vec::new();
+    for deployed in [
+        ("openshift-cnv", "virt-advisor-operator-controller-manager"),
+        ("openshift-cnv", "virt-platform-autopilot"),
+        ("openshift-cluster-version", "cluster-version-operator"),
+        ("tuning", "pod-placement-controller"),
+    ] {
+        all.extend(operator(deployed));
+    }
+    all.push(json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": { "name": "version" },
+        "spec": { "clusterID": "12345678-1234-1234-1234-123456789012" },
+    }));
+    all.push(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": "pod-placement-mutating-webhook-configuration" },
+        "webhooks": [{
+            "name": "pod-placement-scheduling-gate.multiarch.openshift.io",
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": { "url": "https://127.0.0.1:1/" },
+        }],
+    }));
+    all.extend([
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "openshift-kube-descheduler-operator" } }),
+        json!({
+            "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
+            "metadata": {
+                "name": "cluster", "namespace": "openshift-kube-descheduler-operator",
+                "annotations": { "argocd.argoproj.io/tracking-id": "virt:operator.openshift.io/KubeDescheduler:x/cluster" },
+                "labels": {
+                    "platform.kubevirt.io/managed-by": "virt-platform-autopilot",
+                    "kustomize.toolkit.fluxcd.io/name": "virt",
+                    "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+                },
+            },
+            "spec": { "managementState": "Managed", "profiles": ["LongLifecycle"] },
+        }),
+    ]);
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": all }).to_string();
+    fixture
+        .pipe(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &list,
+        )
+        .await?;
+    let (items, failed) = checked(&fixture, &["--pre"]).await?;
+    assert!(!failed, "other operators prevent no installation");
+    let expected = [
+        (
+            "argo-cd",
+            "Warning",
+            "Argo CD (Application virt)",
+            "spec.ignoreDifferences of virt",
+        ),
+        (
+            "cluster-version",
+            "Off",
+            "the cluster version operator runs",
+            "ReleasePolicy",
+        ),
+        (
+            "flux",
+            "Warning",
+            "Flux (Kustomization flux-system/virt)",
+            "reconcile=disabled",
+        ),
+        (
+            "multiarch-tuning",
+            "Off",
+            "the multiarch-tuning-operator runs",
+            "medley place take-over",
+        ),
+        (
+            "virt-advisor",
+            "Warning",
+            "the virt-advisor-operator runs",
+            "scale Deployment openshift-cnv/",
+        ),
+        (
+            "virt-platform-autopilot",
+            "Warning",
+            "managed by the virt-platform-autopilot",
+            "management-state=Unmanaged",
+        ),
+    ];
+    for (id, state, what, next) in expected {
+        let found = items.iter().find(|it| it["id"] == id);
+        let found = found.cloned().unwrap_or_default();
+        assert_eq!(found["state"], state, "{found}");
+        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        has(&text("message"), &[what]);
+        has(&text("hint"), &[next]);
+    }
+    Ok(())
+}

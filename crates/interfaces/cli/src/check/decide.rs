@@ -1,6 +1,7 @@
 //! Turns the state of a cluster into findings.
 
 mod ownership;
+mod rivals;
 mod running;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(super) struct Finding {
 }
 
 /// A check before its result is known.
+#[derive(Clone)]
 struct Check {
     id: &'static str,
     group: &'static str,
@@ -93,6 +95,10 @@ impl Check {
 }
 
 impl Finding {
+    fn is_ok(&self) -> bool {
+        self.state == State::Ok
+    }
+
     fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -114,6 +120,7 @@ pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
         findings.extend(running::admission(inputs));
     }
     findings.extend(jobs(inputs));
+    findings.extend(rivals::rivals(inputs));
     if !inputs.pre {
         findings.extend(ownership::modes(inputs));
         findings.extend(policies(inputs));

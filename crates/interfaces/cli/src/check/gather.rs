@@ -2,6 +2,7 @@
 
 mod ownership;
 mod permissions;
+mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +53,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
     let options = Options {
         namespace: namespace.to_owned(),
         jobs,
-        profiles,
+        profiles: profiles.clone(),
         ..Options::default()
     };
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -92,6 +93,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
             permissions::of_accounts(client, &options).await?
         },
         policies: policies(client).await,
+        rivals: rivals::rivals(client, &profiles, &kinds).await,
         monitored: monitored(client, namespace, &kinds).await,
         ownership: ownership::read(client, &options.jobs).await,
         kinds,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::mode::Ownership;
 use api::operators::RunningOperator;
 use controllers::Job;
+use governance::collisions::Collision;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -43,10 +44,29 @@ pub(super) struct CheckInputs {
     pub(super) endpoints: BTreeMap<String, Observed<usize>>,
     pub(super) accounts: Vec<Account>,
     pub(super) policies: Vec<Observed<Policy>>,
+    /// Other operators beside governance, placement and release.
+    pub(super) rivals: Rivals,
     /// The modes of controllers beside genuine operators.
     pub(super) ownership: Vec<JobOwnership>,
     /// Whether the ServiceMonitor of the operator exists.
     pub(super) monitored: Observed<bool>,
+}
+
+/// Operators of other projects that write what jobs of Medley write.
+#[derive(Debug, Clone)]
+pub(super) struct Rivals {
+    /// Who reconciles VirtPlatformConfigs.
+    pub(super) governance: Observed<Ownership>,
+    /// Who places pods.
+    pub(super) placement: Observed<Ownership>,
+    /// Who maintains the ClusterVersion.
+    pub(super) release: Observed<Ownership>,
+    /// Whether `spec.mode` of the ReleasePolicy is Own.
+    pub(super) owns_release: bool,
+    /// Other controllers that set fields of the targets of profiles.
+    pub(super) collisions: Observed<Vec<Collision>>,
+    /// The virt-platform-autopilot, if it runs.
+    pub(super) autopilot: Observed<Option<RunningOperator>>,
 }
 
 /// Version of the API server.

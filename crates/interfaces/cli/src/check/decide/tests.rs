@@ -7,7 +7,7 @@ use super::super::inputs::{Account, Policy, Version};
 use super::*;
 
 /// An installation without problems, with all third-party CRDs.
-fn healthy() -> CheckInputs {
+pub(super) fn healthy() -> CheckInputs {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
     let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
@@ -78,6 +78,7 @@ fn healthy() -> CheckInputs {
             name: "CpuModelPolicy/default".to_owned(),
             invalid: None,
         })],
+        rivals: rivals::tests::none(),
         ownership: Vec::new(),
         monitored: Ok(true),
     }
