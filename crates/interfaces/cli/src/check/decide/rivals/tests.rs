@@ -160,7 +160,7 @@ fn flying() -> Rivals {
     version("Own", true),
     "cluster-version",
     State::Warning,
-    "spec.mode is Own, but",
+    "so release writes nothing",
     "to Observe"
 )]
 fn operator_is_found_and_the_next_step_named(
