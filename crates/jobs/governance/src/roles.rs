@@ -170,7 +170,7 @@ pub fn user_roles() -> [ClusterRole; 5] {
     ]
 }
 
-/// The permission to read the history, only in the namespace of the operator: ControllerRevisions elsewhere contain the
+/// The permission to read the history, and which controllers run, only in the namespace of the operator: ControllerRevisions elsewhere contain the
 /// templates of workloads.
 pub fn history_role(namespace: &str) -> Role {
     Role {
@@ -179,7 +179,14 @@ pub fn history_role(namespace: &str) -> Role {
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
-        rules: Some(vec![rule("apps", &["controllerrevisions"], &READ)]),
+        rules: Some(vec![
+            rule("apps", &["controllerrevisions"], &READ),
+            // By which commands tell whether a controller will act on a change.
+            only(
+                api::operator::LEASE,
+                rule("coordination.k8s.io", &["leases"], &["get"]),
+            ),
+        ]),
     }
 }
 

@@ -9,7 +9,8 @@
 //! `rest` and written back unchanged.
 //!
 //! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use, and
-//! what a Node reports about itself (`node`).
+//! what a Node (`node`) and a running operator
+//! (`operator`) report about themselves.
 
 pub mod advisor;
 pub mod approval;
@@ -23,6 +24,7 @@ pub mod kubevirt;
 pub mod monitoring;
 pub mod node;
 pub mod openshift;
+pub mod operator;
 pub mod placement;
 pub mod rbac;
 pub mod reasons;

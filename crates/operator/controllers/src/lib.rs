@@ -10,6 +10,7 @@ mod install;
 mod job;
 pub mod monitoring;
 pub mod placement;
+mod published;
 pub mod reasons;
 pub mod release;
 pub mod runtime_classes;
@@ -58,5 +59,6 @@ pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
     for job in &options.jobs {
         job::start(*job, manager, options).await?;
     }
+    published::publish(manager, options).await;
     Ok(())
 }
