@@ -4,10 +4,12 @@
 //! the same messages. The domain crates decide what to write; this crate sends it without losing
 //! concurrent changes.
 
+mod acting;
 mod configs;
 mod images;
 mod placement;
 
+pub use acting::{Acting, Operators, acting, acting_on_pins, cdi, operators};
 pub use configs::{Configs, registry};
 pub use images::{Policies, Refreshed, refresh};
 pub use placement::{gated_pods, release_pod};
