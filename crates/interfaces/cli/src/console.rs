@@ -10,7 +10,7 @@ use oci::Client;
 use platform::AddressPolicy;
 use tokio::net::TcpListener;
 
-use crate::cluster::{self, ClusterArguments};
+use crate::cluster::{self, KubeconfigArguments};
 use crate::images::registry::{AddressArguments, NetworkArguments};
 use crate::{exit, host, process, version};
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     history_namespace: String,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    cluster: KubeconfigArguments,
 
     #[command(flatten)]
     addresses: AddressArguments,

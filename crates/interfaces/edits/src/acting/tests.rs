@@ -1,3 +1,5 @@
+//! Which controller acts, and what a refusal says.
+
 use serde_json::json;
 
 use super::*;
