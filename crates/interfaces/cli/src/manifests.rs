@@ -76,6 +76,12 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     openshift_config: bool,
 
+    /// Install on OpenShift: adds SecurityContextConstraints for importer pods, a Route and a menu
+    /// entry for the console if it has host names, certificates of the service CA for metrics, and
+    /// the marks of cluster monitoring and workload partitioning. Implies --openshift-config.
+    #[arg(long)]
+    openshift: bool,
+
     /// Pull secrets that placement may read: those of pods and their service accounts (pods), which
     /// grants get on all Secrets; none; or comma-separated NAMESPACE/NAME of those that policies
     /// name.
@@ -125,6 +131,7 @@ impl InstallArguments {
             release_owner: self.release_owner,
             release_payloads: self.release_payloads,
             openshift_config: self.openshift_config,
+            openshift: self.openshift,
             pull_secrets: self.pull_secrets.clone(),
             console: self.console,
             console_hosts: self.console_host.clone(),

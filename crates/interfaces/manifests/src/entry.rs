@@ -116,6 +116,16 @@ pub(crate) enum When {
     ClientNames,
     /// When admission webhooks accept only API servers.
     RequireClientCert,
+    /// On OpenShift.
+    Openshift,
+    /// Elsewhere.
+    NotOpenshift,
+    /// On OpenShift, where importer pods are created.
+    OpenshiftImports,
+    /// On OpenShift, where its Prometheus scrapes the metrics.
+    OpenshiftMonitoring,
+    /// On OpenShift, where the console has host names.
+    OpenshiftConsole,
 }
 
 /// Objects with the same condition.
@@ -160,10 +170,23 @@ pub(crate) struct Fill {
     pub(crate) profiles: String,
     pub(crate) console_hosts: String,
     pub(crate) client_names: String,
+    /// The first host name of the console.
+    pub(crate) console_host: String,
     /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
     pub(crate) api_servers: Value,
     /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
     pub(crate) named_secrets: BTreeMap<String, BTreeSet<String>>,
     /// A conditional argument of a program.
     pub(crate) argument: Box<dyn Fn(When, String) -> Option<String>>,
+    /// The key of a conditional field.
+    pub(crate) key: Box<dyn Fn(When, &str) -> Option<String>>,
+}
+
+impl Fill {
+    /// Sets a field of an object under a condition.
+    pub(crate) fn set(&self, object: &mut Value, when: When, key: &str, value: Value) {
+        if let Some(key) = (self.key)(when, key) {
+            object[key] = value;
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub struct Options {
     pub release_payloads: bool,
     /// Whether controllers and webhooks may read the CA certificates in openshift-config; the namespace has to exist.
     pub openshift_config: bool,
+    /// Whether the cluster is OpenShift: adds its kinds, and what its own components expect of an operator.
+    pub openshift: bool,
     /// Which pull secrets placement may read.
     pub pull_secrets: PullSecrets,
     /// Whether the operator serves the console.
@@ -103,6 +105,7 @@ impl Default for Options {
             release_owner: false,
             release_payloads: false,
             openshift_config: false,
+            openshift: false,
             // Applies only where placement runs, which is not a default job: `get` on all Secrets
             // is granted by enabling it.
             pull_secrets: PullSecrets::Pods,
@@ -203,7 +206,9 @@ impl Options {
             When::Profiles => self.jobs.contains(&Job::Governance) && !self.profiles.is_empty(),
             When::ReleaseOwner => self.jobs.contains(&Job::Release) && self.release_owner,
             When::ReleasePayloads => self.jobs.contains(&Job::Release) && self.release_payloads,
-            When::OpenshiftConfig => self.openshift_config && self.has(&When::Any(Job::REGISTRIES)),
+            When::OpenshiftConfig => {
+                (self.openshift_config || self.openshift) && self.has(&When::Any(Job::REGISTRIES))
+            }
             When::PullSecrets => {
                 self.jobs.contains(&Job::Placement) && self.pull_secrets == PullSecrets::Pods
             }
@@ -212,6 +217,11 @@ impl Options {
             When::Replicated => self.replicas > 1,
             When::ClientNames => !self.client_names.is_empty(),
             When::RequireClientCert => self.require_client_cert,
+            When::Openshift => self.openshift,
+            When::NotOpenshift => !self.openshift,
+            When::OpenshiftImports => self.openshift && self.jobs.contains(&Job::ImagesCdi),
+            When::OpenshiftMonitoring => self.openshift && self.monitoring,
+            When::OpenshiftConsole => self.openshift && self.has(&When::ConsoleHosts),
         }
     }
 
@@ -220,7 +230,7 @@ impl Options {
         let jobs: Vec<&str> = self.jobs.iter().map(|job| job.name()).collect();
         let profiles: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
         let cidrs = self.api_server_cidrs.iter();
-        let options = self.clone();
+        let (options, keys) = (self.clone(), self.clone());
         Fill {
             namespace: self.namespace.clone(),
             image: self.image.clone(),
@@ -229,6 +239,7 @@ impl Options {
             profiles: profiles.join(","),
             console_hosts: self.console_hosts.join(","),
             client_names: self.client_names.join(","),
+            console_host: self.console_hosts.first().cloned().unwrap_or_default(),
             api_servers: cidrs
                 .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))
                 .collect(),
@@ -237,6 +248,7 @@ impl Options {
                 PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),
             },
             argument: Box::new(move |when, text| options.has(&when).then_some(text)),
+            key: Box::new(move |when, key| keys.has(&when).then(|| key.to_owned())),
         }
     }
 }

@@ -243,7 +243,8 @@ fn granted(
     Ok(Entry::new(Part::Rbac, when, file, objects))
 }
 
-fn bound(fill: &Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
+/// A ClusterRole, and its binding to an account, as objects.
+pub(crate) fn bound(fill: &Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
     let name = role.metadata.name.clone().unwrap_or_default();
     let binding = binding(fill, "ClusterRole", &name, account);
     Ok(vec![serde_json::to_value(role)?, binding])

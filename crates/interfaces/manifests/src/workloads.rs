@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
+use crate::openshift::{certify, mark_pods, metrics_arguments, mount_certificate};
 use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
 
 /// Health port of the operator.
@@ -11,6 +12,8 @@ const HEALTH_PORT: u16 = 8081;
 pub(crate) const METRICS_PORT: u16 = 8443;
 /// Console port.
 const CONSOLE_PORT: u16 = 8080;
+/// Its name in the Service.
+pub(crate) const CONSOLE_PORT_NAME: &str = "console";
 /// Port that the API server calls.
 const WEBHOOK_PORT: u16 = 9443;
 /// Health port of the webhooks, so that kubelets never compete with other clients for a connection.
@@ -95,6 +98,7 @@ fn operator(fill: &Fill) -> Value {
         When::ConsoleHosts,
         "--console-behind-tls".to_owned(),
     ));
+    arguments.extend(metrics_arguments(fill));
     let container = json!({
         "name": "operator",
         "args": arguments,
@@ -128,6 +132,7 @@ fn webhook(fill: &Fill) -> Value {
         When::RequireClientCert,
         "--require-client-cert".to_owned(),
     ));
+    arguments.extend(metrics_arguments(fill));
     let container = json!({
         "name": "webhook",
         "args": arguments,
@@ -160,6 +165,27 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
         "readOnlyRootFilesystem": true,
         "capabilities": { "drop": ["ALL"] },
     });
+    let mut marks = json!({ "labels": labels(name) });
+    mark_pods(fill, &mut marks);
+    let mut pod = json!({
+        "serviceAccountName": name,
+        "nodeSelector": { "kubernetes.io/os": "linux" },
+        // No user: that of the image, or on OpenShift one of the namespace's range, which it would have to be in.
+        "securityContext": {
+            "runAsNonRoot": true,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        // A standby replica should not be lost together with the leader.
+        "topologySpreadConstraints": [{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            // A preference, since on a cluster with one node both replicas have to run there.
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": labels(name) },
+        }],
+    });
+    mount_certificate(fill, &mut pod, &mut container, name);
+    pod["containers"] = json!([container]);
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -168,27 +194,7 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
             "replicas": fill.replicas,
             "strategy": { "type": "RollingUpdate" },
             "selector": { "matchLabels": labels(name) },
-            "template": {
-                "metadata": { "labels": labels(name) },
-                "spec": {
-                    "serviceAccountName": name,
-                    "nodeSelector": { "kubernetes.io/os": "linux" },
-                    "securityContext": {
-                        "runAsNonRoot": true,
-                        "seccompProfile": { "type": "RuntimeDefault" },
-                    },
-                    // A standby replica should not be lost together with the leader.
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1,
-                        "topologyKey": "kubernetes.io/hostname",
-                        // A preference, since on a cluster with one node both replicas have to run
-                        // there.
-                        "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": { "matchLabels": labels(name) },
-                    }],
-                    "containers": [container],
-                },
-            },
+            "template": { "metadata": marks, "spec": pod },
         },
     })
 }
@@ -214,14 +220,14 @@ fn console(fill: &Fill) -> Value {
             "selector": labels(ACCOUNT),
             "sessionAffinity": "ClientIP",
             "ports": [{
-                "name": "console", "port": 80, "targetPort": CONSOLE_PORT, "protocol": "TCP",
+                "name": CONSOLE_PORT_NAME, "port": 80, "targetPort": CONSOLE_PORT, "protocol": "TCP",
             }],
         },
     })
 }
 
 fn webhook_service(fill: &Fill) -> Value {
-    json!({
+    let mut service = json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(fill, WEBHOOK),
@@ -237,7 +243,9 @@ fn webhook_service(fill: &Fill) -> Value {
                 },
             ],
         },
-    })
+    });
+    certify(fill, &mut service, WEBHOOK);
+    service
 }
 
 /// Ingress to some pods; no other port can be reached from another node. Egress is left open,

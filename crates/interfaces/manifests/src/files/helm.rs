@@ -1,8 +1,8 @@
 //! The installation as a Helm chart: the same entries as templates, with their conditions.
 //!
 //! Objects are filled with marks, written as YAML, and the marks are replaced by template
-//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `gt`, `join`,
-//! `toJson` and `quote`, so that a test can evaluate them.
+//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `not`, `gt`, `index`,
+//! `join`, `toJson`, `quote` and the API versions of the cluster, so that a test can evaluate them.
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +25,7 @@ const IMAGE_MARK: &str = "x-medley-image-x";
 const JOBS_MARK: &str = "x-medley-jobs-x";
 const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
+const HOST_MARK: &str = "x-medley-host-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 // A number, because a text would be quoted in the YAML that it is written to.
@@ -32,12 +33,25 @@ const REPLICAS_MARK: u32 = 987_654_321;
 /// A conditional argument: this, the condition, and the argument.
 const IF_MARK: &str = "x-medley-if-x";
 const THEN_MARK: &str = "x-medley-then-x";
+/// A conditional field: one of these, and the key. Not the condition itself, because YAML writes long keys in another
+/// form.
+const KEY_MARKS: [(&str, When); 3] = [
+    ("x-medley-openshift-x", When::Openshift),
+    ("x-medley-elsewhere-x", When::NotOpenshift),
+    ("x-medley-monitored-x", When::OpenshiftMonitoring),
+];
+/// Whether the cluster is OpenShift: as the values say, or because it has its kinds.
+const OPENSHIFT: &str = "or .Values.openshift.enabled (and .Values.openshift.detect (.Capabilities.APIVersions.Has \"security.openshift.io/v1\"))";
 
 /// Placeholders instead of values.
 fn placeholders() -> Fill {
     let argument = |when, text: String| match condition(when) {
         Some(condition) => format!("{IF_MARK}{condition}{THEN_MARK}{text}"),
         None => text,
+    };
+    let key = |when, key: &str| {
+        let mark = KEY_MARKS.iter().find(|(_, it)| *it == when);
+        format!("{}{key}", mark.map(|(mark, _)| *mark).unwrap_or_default())
     };
     Fill {
         namespace: NAMESPACE_MARK.to_owned(),
@@ -47,9 +61,11 @@ fn placeholders() -> Fill {
         profiles: PROFILES_MARK.to_owned(),
         console_hosts: HOSTS_MARK.to_owned(),
         client_names: CLIENTS_MARK.to_owned(),
+        console_host: HOST_MARK.to_owned(),
         api_servers: API_SERVERS_MARK.into(),
         named_secrets: BTreeMap::new(),
         argument: Box::new(move |when, text| Some(argument(when, text))),
+        key: Box::new(move |when, name| Some(key(when, name))),
     }
 }
 
@@ -130,7 +146,10 @@ fn condition(when: When) -> Option<String> {
                 .iter()
                 .map(|job| format!("({})", runs(job)))
                 .collect();
-            format!("and (or {}) .Values.openshiftConfig", any.join(" "))
+            format!(
+                "and (or {}) (or .Values.openshiftConfig ({OPENSHIFT}))",
+                any.join(" ")
+            )
         }
         When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
@@ -138,13 +157,57 @@ fn condition(when: When) -> Option<String> {
         When::ClientNames => ".Values.webhook.clientNames".to_owned(),
         When::RequireClientCert => ".Values.webhook.requireClientCert".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
+        When::Openshift => OPENSHIFT.to_owned(),
+        When::NotOpenshift => format!("not ({OPENSHIFT})"),
+        When::OpenshiftImports => format!("and ({OPENSHIFT}) ({})", runs(&Job::ImagesCdi)),
+        When::OpenshiftMonitoring => format!("and ({OPENSHIFT}) .Values.monitoring.enabled"),
+        When::OpenshiftConsole => {
+            format!("and ({OPENSHIFT}) .Values.console.enabled .Values.console.hosts")
+        }
     })
 }
 
 /// YAML with template expressions for placeholders.
 fn unmarked(yaml: &str) -> String {
+    let lines: Vec<&str> = yaml.lines().collect();
     let mut text = String::new();
-    for line in yaml.lines() {
+    write_lines(&lines, &mut text);
+    text
+}
+
+/// The condition of a line whose key is marked, and the line without the mark.
+fn conditional_field(line: &str) -> Option<(String, String)> {
+    let (mark, when) = KEY_MARKS.iter().find(|(mark, _)| line.contains(mark))?;
+    Some((condition(*when)?, line.replace(mark, "")))
+}
+
+/// Number of spaces before a line.
+fn depth(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+fn write_lines(lines: &[&str], text: &mut String) {
+    let mut rest = lines;
+    while let Some((line, after)) = rest.split_first() {
+        rest = after;
+        if let Some((condition, field)) = conditional_field(line) {
+            // The value: what is deeper, and the items of a list, which may begin below the key.
+            let here = depth(line);
+            let belongs = |it: &&&str| {
+                depth(it) > here || depth(it) == here && it.trim_start().starts_with("- ")
+            };
+            let (value, next) = after.split_at(after.iter().take_while(belongs).count());
+            rest = next;
+            let indent = " ".repeat(here);
+            let _ = writeln!(
+                text,
+                "{indent}{{{{- if {condition} }}}}\n{}",
+                filled(&field)
+            );
+            write_lines(value, text);
+            let _ = writeln!(text, "{indent}{{{{- end }}}}");
+            continue;
+        }
         // `{{` that is not ours belongs to Prometheus alerts.
         let line = line.replace("{{", "{{ `{{` }}");
         let indent = line.len() - line.trim_start().len();
@@ -173,7 +236,6 @@ fn unmarked(yaml: &str) -> String {
             }
         }
     }
-    text
 }
 
 /// A condition in a text that YAML may have quoted.
@@ -198,6 +260,7 @@ fn filled(line: &str) -> String {
         .replace(JOBS_MARK, &list(".Values.controllers"))
         .replace(PROFILES_MARK, &list(".Values.profiles"))
         .replace(HOSTS_MARK, &list(".Values.console.hosts"))
+        .replace(HOST_MARK, &word(HOST_MARK, "index .Values.console.hosts 0"))
         .replace(CLIENTS_MARK, &list(".Values.webhook.clientNames"))
         .replace(API_SERVERS_MARK, "{{ toJson .Values.webhook.apiServers }}")
         .replace(
@@ -259,6 +322,13 @@ releasePayloads: false
 # Read the CA certificates of proxies and registries in openshift-config. The namespace has to exist.
 openshiftConfig: false
 
+openshift:
+  # The cluster is OpenShift: add constraints for importer pods, a route to the console, certificates of the service CA,
+  # and the annotations of workload partitioning; also sets openshiftConfig.
+  enabled: false
+  # Do so where the cluster has the kinds of OpenShift.
+  detect: true
+
 # Let placement read the pull secrets of pods and their service accounts: get on all Secrets. Without it, policies
 # name the secrets in spec.pullSecrets (Named, with a Role in each namespace) or use none (None).
 pullSecrets: true
@@ -316,6 +386,10 @@ fn schema() -> Result<Value, Error> {
         },
         "releaseOwner": boolean("Let the operator manage the ClusterVersion."),
         "openshiftConfig": boolean("Let controllers and webhooks read the CA certificates of proxies and registries in openshift-config."),
+        "openshift": only(json!({
+            "enabled": boolean("The cluster is OpenShift."),
+            "detect": boolean("Add what OpenShift needs where the cluster has its kinds."),
+        })),
         "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
         "console": only(json!({
@@ -365,6 +439,13 @@ Check the installation:
 Open the console:
 
   kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:80
+{{{{- end }}}}
+{{{{- if {OPENSHIFT} }}}}
+
+Helm does not label namespaces. Let OpenShift's Prometheus scrape this one, and let the pods run on reserved CPUs:
+
+  kubectl label namespace {{{{ .Release.Namespace }}}} openshift.io/cluster-monitoring=true
+  kubectl annotate namespace {{{{ .Release.Namespace }}}} workload.openshift.io/allowed=management
 {{{{- end }}}}
 
 There can be only one installation per cluster: CRDs and cluster roles are shared. The default

@@ -16,12 +16,16 @@ fn default_values() -> Value {
 
 /// The rendered templates: objects by kind and name.
 fn rendered(values: &Value, namespace: &str) -> BTreeMap<String, Value> {
+    rendered_on(values, namespace, &[])
+}
+
+fn rendered_on(values: &Value, namespace: &str, apis: &[&str]) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (path, text) in chart_files() {
         if !path.contains("/templates/") || path.ends_with("NOTES.txt") {
             continue;
         }
-        let text = render(&text, values, namespace);
+        let text = render(&text, values, namespace, apis);
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         for mut object in documents.into_iter().filter(|it| !it.is_null()) {
             let metadata = object["metadata"].as_object_mut().unwrap();
@@ -76,6 +80,7 @@ fn chart_matches_manifests_with_everything_enabled() {
         "profiles": ["example-profile", "node-health-remediation"],
         "releaseOwner": true,
         "openshiftConfig": true,
+        "openshift": { "enabled": true, "detect": true },
         "releasePayloads": true,
         "pullSecrets": true,
         "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
@@ -100,6 +105,7 @@ fn chart_matches_manifests_with_everything_enabled() {
             .into(),
         release_owner: true,
         openshift_config: true,
+        openshift: true,
         release_payloads: true,
         pull_secrets: crate::PullSecrets::Pods,
         console: true,
@@ -254,11 +260,33 @@ fn wrong(schema: &Value, value: &Value, path: &str) -> Vec<String> {
 
 #[test]
 fn notes_are_filled() {
-    let text = render(&notes(), &default_values(), "here");
+    let text = render(&notes(), &default_values(), "here", &[]);
     assert!(text.contains("in namespace here."), "{text}");
     assert!(!text.contains("port-forward"), "{text}");
     let mut values = default_values();
     values["console"]["enabled"] = json!(true);
-    let text = render(&notes(), &values, "here");
+    let text = render(&notes(), &values, "here", &[]);
     assert!(text.contains("-n here port-forward"), "{text}");
+    assert!(!text.contains("OpenShift"), "{text}");
+    let text = render(&notes(), &values, "here", &["security.openshift.io/v1"]);
+    assert!(text.contains("kubectl label namespace here"), "{text}");
+}
+
+#[test]
+fn openshift_is_detected_by_its_kinds() {
+    let mut values = default_values();
+    values["monitoring"]["enabled"] = json!(true);
+    let apis = ["security.openshift.io/v1"];
+    let options = Options {
+        openshift: true,
+        monitoring: true,
+        ..Options::default()
+    };
+    assert_eq!(rendered_on(&values, NAMESPACE, &apis), printed(&options));
+    values["openshift"]["detect"] = json!(false);
+    let options = Options {
+        openshift: false,
+        ..options
+    };
+    assert_eq!(rendered_on(&values, NAMESPACE, &apis), printed(&options));
 }
