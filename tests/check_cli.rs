@@ -279,6 +279,75 @@ async fn outdated_crds_are_reported() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A CRD that keeps all fields.
+fn definition(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn openshift_is_recognised_and_its_constraints_are_missed() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    for (group, kind, plural, scope) in [
+        (
+            "security.openshift.io",
+            "SecurityContextConstraints",
+            "securitycontextconstraints",
+            "Cluster",
+        ),
+        ("route.openshift.io", "Route", "routes", "Namespaced"),
+    ] {
+        let line = ["apply", "--server-side", "-f", "-"];
+        let definition = definition(group, kind, plural, scope);
+        fixture.pipe(&line, &definition.to_string()).await?;
+    }
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    fixture.kubectl(&established).await?;
+    let (items, failed) = checked(&fixture, &["--pre"]).await?;
+    assert!(!failed, "{items:?}");
+    let found = items.iter().filter(|it| it["id"] == "openshift");
+    let hints: Vec<&str> = found.filter_map(|it| it["hint"].as_str()).collect();
+    has(&hints.join("\n"), &["medley manifests --openshift"]);
+    has(
+        &message(&items, "openshift"),
+        &["the cluster is OpenShift", "does not serve a menu entry"],
+    );
+    // Installed as elsewhere, importer pods would be refused.
+    let line = ["--controllers", "images-cdi"];
+    fixture.install(&line).await?;
+    let (items, _) = checked(&fixture, &line).await?;
+    assert_eq!(
+        others(&items)["openshift-constraints"],
+        ["Failed".to_owned()].into()
+    );
+    for namespace in ["openshift-config", "openshift-monitoring"] {
+        fixture.kubectl(&["create", "namespace", namespace]).await?;
+    }
+    fixture
+        .install(&[&line[..], &["--openshift"]].concat())
+        .await?;
+    let (items, _) = checked(&fixture, &line).await?;
+    assert!(
+        !others(&items).contains_key("openshift-constraints"),
+        "{items:?}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn every_check_is_documented() -> anyhow::Result<()> {
     let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/check.md");

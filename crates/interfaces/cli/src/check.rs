@@ -9,6 +9,7 @@
 mod decide;
 mod gather;
 mod inputs;
+mod openshift;
 mod render;
 
 use anyhow::bail;

@@ -3,7 +3,7 @@
 mod running;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use machinery::json::settle_numbers;
 use manifests::{HOME, Job, OLDEST_KUBERNETES};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::inputs::CheckInputs;
+use super::openshift;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,14 +45,14 @@ pub(super) struct Finding {
 }
 
 /// A check before its result is known.
-struct Check {
+pub(super) struct Check {
     id: &'static str,
     group: &'static str,
     title: String,
 }
 
 impl Check {
-    fn new(id: &'static str, group: &'static str, title: impl Into<String>) -> Self {
+    pub(super) fn new(id: &'static str, group: &'static str, title: impl Into<String>) -> Self {
         let title = title.into();
         Self { id, group, title }
     }
@@ -68,11 +69,11 @@ impl Check {
         }
     }
 
-    fn ok(self) -> Finding {
+    pub(super) fn ok(self) -> Finding {
         self.finding(State::Ok, "")
     }
 
-    fn off(self, message: impl Into<String>) -> Finding {
+    pub(super) fn off(self, message: impl Into<String>) -> Finding {
         self.finding(State::Off, message)
     }
 
@@ -80,19 +81,19 @@ impl Check {
         self.finding(State::Warning, message)
     }
 
-    fn failed(self, message: impl Into<String>) -> Finding {
+    pub(super) fn failed(self, message: impl Into<String>) -> Finding {
         self.finding(State::Failed, message)
     }
 
     /// State that could not be read: a warning, since it may be fine.
-    fn unreadable(self, why: &str) -> Finding {
+    pub(super) fn unreadable(self, why: &str) -> Finding {
         self.warning(format!("it cannot be read: {why}"))
             .hint("run the check as a user who may read it, such as a cluster-admin")
     }
 }
 
 impl Finding {
-    fn hint(self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -111,6 +112,7 @@ pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
         findings.extend(running::operator(inputs));
         findings.extend(running::admission(inputs));
     }
+    findings.extend(openshift::decide(inputs));
     findings.extend(jobs(inputs));
     if !inputs.pre {
         findings.extend(policies(inputs));

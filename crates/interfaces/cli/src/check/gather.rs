@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::inputs::{CheckInputs, Observed, Policy, Version};
+use super::openshift;
 use crate::read::api_error;
 
 /// What to read.
@@ -47,10 +48,12 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
     // The flags of the running operator before the defaults: the check asks about the installation
     // that exists.
     let jobs = wanted.jobs.clone().or(jobs).unwrap_or_else(standard);
+    let openshift = openshift::gather(client).await;
     let options = Options {
         namespace: namespace.to_owned(),
         jobs,
         profiles,
+        openshift: matches!(openshift, Ok(Some(_))),
         ..Options::default()
     };
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -77,6 +80,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
         },
         cannot_install,
         may_escalate,
+        openshift,
         namespace_exists: observed(namespaces.get_opt(namespace).await).map(|it| it.is_some()),
         definitions: definitions(client).await,
         webhook: observed(deployments.get_opt(WEBHOOK).await),
@@ -97,7 +101,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
 }
 
 /// Turns an API error into a value for the checks.
-fn observed<T>(answer: Result<T, kube::Error>) -> Observed<T> {
+pub(super) fn observed<T>(answer: Result<T, kube::Error>) -> Observed<T> {
     answer.map_err(|error| format!("{:#}", api_error(error)))
 }
 

@@ -9,6 +9,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::Value;
 
+use super::openshift::OpenShift;
+
 /// A value read from the cluster, or why it could not be read.
 pub(super) type Observed<T> = Result<T, String>;
 
@@ -28,6 +30,8 @@ pub(super) struct CheckInputs {
     pub(super) may_escalate: Observed<bool>,
     /// Whether the namespace exists.
     pub(super) namespace_exists: Observed<bool>,
+    /// OpenShift, if the cluster is one.
+    pub(super) openshift: Observed<Option<OpenShift>>,
     /// Installed CRDs, as `plural.group`.
     pub(super) kinds: Observed<BTreeSet<String>>,
     /// Our CRDs as the cluster has them.

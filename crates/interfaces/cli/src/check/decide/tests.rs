@@ -7,7 +7,7 @@ use super::super::inputs::{Account, Policy, Version};
 use super::*;
 
 /// An installation without problems, with all third-party CRDs.
-fn healthy() -> CheckInputs {
+pub(in crate::check) fn healthy() -> CheckInputs {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
     let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
@@ -59,6 +59,7 @@ fn healthy() -> CheckInputs {
         cannot_install: Ok(Vec::new()),
         may_escalate: Ok(true),
         namespace_exists: Ok(true),
+        openshift: Ok(None),
         kinds: Ok(kinds),
         definitions: BTreeMap::from(definitions),
         operator: Ok(Some(deployment())),
