@@ -30,10 +30,15 @@ manifests
   medley manifests | kubectl apply --server-side -f -
   medley manifests --controllers governance,placement --monitoring --console
   medley manifests --only crds,rbac
+  medley manifests --openshift --monitoring --console --console-host medley.apps.example.com
 check
   medley check --pre
   medley check
   medley check --namespace medley -o json
+uninstall
+  medley uninstall
+  medley uninstall --fix-cpu-models --yes
+  medley uninstall --delete-crds --export medley.jsonl --yes
 status
   medley status
   medley status images cpu --all
@@ -42,7 +47,7 @@ gather
   medley gather
   medley gather --to ticket-4711.tar.gz --since 2h
   medley gather --dest-dir /must-gather --timeout 5m
-  oc adm must-gather --image ghcr.io/medley-dev/medley
+  oc adm must-gather --image ghcr.io/medley-dev/medley-must-gather:0.1.0
 fleet list
   medley fleet list
 fleet add

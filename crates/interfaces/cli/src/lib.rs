@@ -40,6 +40,7 @@ mod service;
 mod snapshot;
 mod status;
 mod terminal;
+mod uninstall;
 mod version;
 mod webhook;
 
@@ -120,6 +121,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Manifests(arguments) => manifests::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Uninstall(arguments) => uninstall::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         #[cfg(feature = "lab")]
         Command::Apiserver(arguments) => lab::apiserver::run(arguments),

@@ -89,6 +89,11 @@ impl OutputArguments {
         }
     }
 
+    /// Whether the output is data for scripts.
+    pub(crate) fn is_data(&self) -> bool {
+        self.output.is_some()
+    }
+
     /// Prints the result in the chosen format.
     pub(crate) fn print(
         &self,
