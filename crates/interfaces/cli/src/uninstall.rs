@@ -39,6 +39,10 @@ const SHOWN: usize = 10;
 /// applied plans always stay. An interrupted run can be repeated, and continues. An installation of Helm is prepared,
 /// and the command that removes it printed; one of OLM, Argo CD or Flux has to be removed there first.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Arguments {
     /// Namespace of the installation.
     #[arg(long, value_name = "NAME", default_value = manifests::NAMESPACE)]

@@ -160,6 +160,9 @@ impl Entry {
     }
 }
 
+/// The key of a field under a condition; `None` if the condition does not hold.
+pub(crate) type FieldKey = dyn Fn(When, &str) -> Option<String>;
+
 /// Values for the objects: those of the options, or marks that become template expressions.
 pub(crate) struct Fill {
     pub(crate) namespace: String,
@@ -179,7 +182,7 @@ pub(crate) struct Fill {
     /// A conditional argument of a program.
     pub(crate) argument: Box<dyn Fn(When, String) -> Option<String>>,
     /// The key of a conditional field.
-    pub(crate) key: Box<dyn Fn(When, &str) -> Option<String>>,
+    pub(crate) key: Box<FieldKey>,
 }
 
 impl Fill {

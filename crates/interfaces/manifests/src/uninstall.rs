@@ -284,9 +284,8 @@ pub fn plan(state: &InstalledState, options: UninstallOptions) -> UninstallPlan 
     classes(state, &mut plan, &mut steps);
     steps.extend(finalizers(state));
     objects(state, options, &mut plan, &mut steps);
-    namespace::plan(state, options, &steps, &mut plan.kept)
-        .into_iter()
-        .for_each(|step| steps.push(step));
+    let namespace = namespace::plan(state, options, &steps, &mut plan.kept);
+    steps.extend(namespace);
     plan.kept.extend(untouched());
     plan.commands.extend(helm(state));
     steps.sort_by_key(|step| step.phase);

@@ -69,13 +69,12 @@ fn is_incidental(object: &Value) -> bool {
         return true;
     }
     match object["kind"].as_str().unwrap_or_default() {
-        "Event" => true,
+        "Event" | "PodMetrics" => true,
         "ServiceAccount" => ["default", "builder", "deployer"].contains(&name),
         "ConfigMap" => ["kube-root-ca.crt", "openshift-service-ca.crt"].contains(&name),
         "RoleBinding" => name.starts_with("system:"),
         // Of the Services of Medley, with their names.
         "Endpoints" => name.starts_with("medley-"),
-        "PodMetrics" => true,
         _ => false,
     }
 }
