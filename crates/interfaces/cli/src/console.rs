@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ::console::{Console, Options};
+use ::console::{Console, Options, SessionKeys};
 use anyhow::Context as _;
 use clap::Args;
 use kube::Config;
@@ -76,6 +76,8 @@ pub(crate) fn options(
         version: format!("medley {}", version::OPERATOR),
         addresses,
         registries,
+        keys: SessionKeys::of_process(),
+        provider: None,
     }
 }
 
