@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::manifests::{IMAGE, NAMESPACE, Options, Part, PullSecrets, objects};
+use ::manifests::{ConsoleOidc, IMAGE, NAMESPACE, Options, Part, PullSecrets, objects};
 use anyhow::Context as _;
 use clap::Args;
 use controllers::Job;
@@ -86,10 +86,30 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     console: bool,
 
-    /// Comma-separated host names of the console, behind an ingress or route that terminates TLS.
+    /// Comma-separated host names of the console, behind an ingress or route that terminates TLS, or
+    /// with --console-tls.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[arg(requires = "console")]
     console_host: Vec<String>,
+
+    /// Serve the console with the certificate in Secret medley-console-tls, which has to exist. On
+    /// OpenShift it is created.
+    #[arg(long, requires = "console")]
+    console_tls: bool,
+
+    /// Let users of the console sign in at this OpenID Connect provider. Secret medley-console-oidc
+    /// has the client-secret; an empty one for a public client.
+    #[arg(long, value_name = "URL", requires_all = ["console", "console_oidc_client_id"])]
+    console_oidc_issuer: Option<String>,
+
+    /// Client ID of the console at the OpenID Connect provider.
+    #[arg(long, value_name = "ID", requires = "console_oidc_issuer")]
+    console_oidc_client_id: Option<String>,
+
+    /// Trust the CA certificates in Secret medley-console-oidc (ca.crt) for the OpenID Connect
+    /// provider, instead of the system's.
+    #[arg(long, requires = "console_oidc_issuer")]
+    console_oidc_ca: bool,
 
     /// Comma-separated common names of the client certificates that API servers present to
     /// webhooks.
@@ -128,6 +148,12 @@ impl InstallArguments {
             pull_secrets: self.pull_secrets.clone(),
             console: self.console,
             console_hosts: self.console_host.clone(),
+            console_tls: self.console_tls,
+            console_oidc: self.console_oidc_issuer.clone().map(|issuer| ConsoleOidc {
+                issuer,
+                client_id: self.console_oidc_client_id.clone().unwrap_or_default(),
+                has_ca: self.console_oidc_ca,
+            }),
             monitoring: self.monitoring,
             client_names: self.client_name.clone(),
             require_client_cert: self.require_client_cert,

@@ -110,6 +110,16 @@ pub(crate) enum When {
     Console,
     /// When the console has host names.
     ConsoleHosts,
+    /// When the console serves plain HTTP.
+    ConsolePlain,
+    /// When the console has a certificate.
+    ConsoleTls,
+    /// When users of the console sign in at an OpenID Connect provider.
+    ConsoleOidc,
+    /// When that provider has a certificate of a private CA.
+    ConsoleOidcCa,
+    /// When the console reads files of Secrets.
+    ConsoleFiles,
     /// When there are several replicas.
     Replicated,
     /// When common names of API servers are given.
@@ -159,6 +169,8 @@ pub(crate) struct Fill {
     pub(crate) jobs: String,
     pub(crate) profiles: String,
     pub(crate) console_hosts: String,
+    pub(crate) console_issuer: String,
+    pub(crate) console_client: String,
     pub(crate) client_names: String,
     /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
     pub(crate) api_servers: Value,

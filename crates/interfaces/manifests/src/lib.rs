@@ -29,7 +29,7 @@ pub use dashboards::DASHBOARDS;
 pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;
-pub use options::{Error, Options, PullSecrets};
+pub use options::{ConsoleOidc, Error, Options, PullSecrets};
 pub use rbac::{callers_role, job_role, profile_role, pull_secret_role, user_roles, webhook_role};
 
 use entry::{Entry, Fill, When};
@@ -48,6 +48,13 @@ pub const CALLERS_NAMESPACE: &str = "kube-system";
 pub const CALLERS: &str = "extension-apiserver-authentication";
 /// The Service of the console.
 pub const CONSOLE: &str = "medley-console";
+/// The Secret with the keys of the console's sessions, which its replicas create.
+pub const CONSOLE_KEYS: &str = "medley-console-keys";
+/// The Secret with the certificate of the console: `tls.crt` and `tls.key`.
+pub const CONSOLE_TLS: &str = "medley-console-tls";
+/// The Secret with the `client-secret` of the console at its OpenID Connect provider, and optionally
+/// the provider's `ca.crt`.
+pub const CONSOLE_OIDC: &str = "medley-console-oidc";
 /// The leader election lease.
 pub const LEASE: &str = "medley";
 /// The role of the controllers where they manage the ClusterVersion.

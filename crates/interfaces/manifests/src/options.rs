@@ -40,8 +40,12 @@ pub struct Options {
     pub pull_secrets: PullSecrets,
     /// Whether the operator serves the console.
     pub console: bool,
-    /// Host names of the console, behind a proxy that terminates TLS.
+    /// Host names of the console, behind TLS.
     pub console_hosts: Vec<String>,
+    /// Whether the console serves TLS, with the certificate in [`CONSOLE_TLS`](crate::CONSOLE_TLS).
+    pub console_tls: bool,
+    /// The OpenID Connect provider of the console's users.
+    pub console_oidc: Option<ConsoleOidc>,
     /// Whether to add ServiceMonitors and alerts; the CRDs of the Prometheus Operator have to be
     /// installed.
     pub monitoring: bool,
@@ -52,6 +56,18 @@ pub struct Options {
     pub require_client_cert: bool,
     /// The networks of the API servers, such as `10.0.0.0/28`; if empty, every address.
     pub api_server_cidrs: Vec<String>,
+}
+
+/// An OpenID Connect provider. The Secret [`CONSOLE_OIDC`](crate::CONSOLE_OIDC) has the client secret
+/// of the console there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsoleOidc {
+    /// Its URL.
+    pub issuer: String,
+    /// The client ID of the console there.
+    pub client_id: String,
+    /// Whether the Secret has the CA certificates of the provider.
+    pub has_ca: bool,
 }
 
 /// Which pull secrets placement may read. A condition reports policies that need more.
@@ -108,6 +124,8 @@ impl Default for Options {
             pull_secrets: PullSecrets::Pods,
             console: false,
             console_hosts: Vec::new(),
+            console_tls: false,
+            console_oidc: None,
             monitoring: false,
             client_names: Vec::new(),
             require_client_cert: false,
@@ -143,8 +161,13 @@ pub enum Error {
     #[error("{0:?} is not a network; expected an address and a prefix length, such as 10.0.0.0/28")]
     Cidr(String),
     /// Host names without a console.
-    #[error("the console has host names, but is not enabled")]
-    NoConsole,
+    #[error("the console has {0}, but is not enabled")]
+    NoConsole(&'static str),
+    /// A value that would become another argument.
+    #[error(
+        "{0:?} is neither the issuer nor the client ID of a provider: expected text without spaces"
+    )]
+    Oidc(String),
     /// An object cannot be serialized.
     #[error("writing an object as JSON")]
     Json(#[from] serde_json::Error),
@@ -181,8 +204,22 @@ impl Options {
         if self.replicas == 0 {
             return Err(Error::NoReplicas);
         }
-        if !self.console && !self.console_hosts.is_empty() {
-            return Err(Error::NoConsole);
+        if !self.console {
+            let given = [
+                (!self.console_hosts.is_empty(), "host names"),
+                (self.console_tls, "a certificate"),
+                (self.console_oidc.is_some(), "an OpenID Connect provider"),
+            ];
+            if let Some((_, what)) = given.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(Error::NoConsole(what));
+            }
+        }
+        if let Some(oidc) = &self.console_oidc {
+            let is_wrong = |text: &&String| text.is_empty() || text.contains(char::is_whitespace);
+            let wrong = [&oidc.issuer, &oidc.client_id].into_iter().find(is_wrong);
+            if let Some(wrong) = wrong {
+                return Err(Error::Oidc(wrong.clone()));
+            }
         }
         if let Some(cidr) = self.api_server_cidrs.iter().find(|it| !is_cidr(it)) {
             return Err(Error::Cidr(cidr.clone()));
@@ -209,6 +246,13 @@ impl Options {
             }
             When::Console => self.console,
             When::ConsoleHosts => self.console && !self.console_hosts.is_empty(),
+            When::ConsolePlain => self.console && !self.console_tls,
+            When::ConsoleTls => self.console && self.console_tls,
+            When::ConsoleOidc => self.console && self.console_oidc.is_some(),
+            When::ConsoleOidcCa => {
+                self.console && self.console_oidc.as_ref().is_some_and(|oidc| oidc.has_ca)
+            }
+            When::ConsoleFiles => self.has(&When::ConsoleTls) || self.has(&When::ConsoleOidc),
             When::Replicated => self.replicas > 1,
             When::ClientNames => !self.client_names.is_empty(),
             When::RequireClientCert => self.require_client_cert,
@@ -221,6 +265,7 @@ impl Options {
         let profiles: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
         let cidrs = self.api_server_cidrs.iter();
         let options = self.clone();
+        let oidc = self.console_oidc.as_ref();
         Fill {
             namespace: self.namespace.clone(),
             image: self.image.clone(),
@@ -228,6 +273,8 @@ impl Options {
             jobs: jobs.join(","),
             profiles: profiles.join(","),
             console_hosts: self.console_hosts.join(","),
+            console_issuer: oidc.map_or_else(String::new, |it| it.issuer.clone()),
+            console_client: oidc.map_or_else(String::new, |it| it.client_id.clone()),
             client_names: self.client_names.join(","),
             api_servers: cidrs
                 .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))

@@ -24,6 +24,12 @@ fn everything() -> Options {
         openshift_config: true,
         console: true,
         console_hosts: vec!["medley.example.com".to_owned()],
+        console_tls: true,
+        console_oidc: Some(ConsoleOidc {
+            issuer: "https://id.example.com".to_owned(),
+            client_id: "medley".to_owned(),
+            has_ca: true,
+        }),
         monitoring: true,
         ..Options::default()
     }
@@ -200,6 +206,7 @@ fn workloads_meet_the_restricted_pod_security_standard() {
 #[case(Options { replicas: 0, ..Options::default() }, "0 replicas")]
 #[case(Options { profiles: ["knitting".to_owned()].into(), ..Options::default() }, "knitting")]
 #[case(Options { console_hosts: vec!["a".to_owned()], ..Options::default() }, "console")]
+#[case(Options { console_tls: true, ..Options::default() }, "the console has a certificate")]
 fn invalid_input_is_rejected(#[case] options: Options, #[case] why: &str) {
     let error = objects(&options).unwrap_err().to_string();
     assert!(error.contains(why), "{error}");

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
+use crate::{
+    ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, CONSOLE_KEYS, CONSOLE_OIDC,
+    CONSOLE_TLS, Job, WEBHOOK, labels,
+};
 
 /// Health port of the operator.
 const HEALTH_PORT: u16 = 8081;
@@ -17,6 +20,8 @@ const WEBHOOK_PORT: u16 = 9443;
 const WEBHOOK_HEALTH_PORT: u16 = 8082;
 
 const FILE: &str = "operator.yaml";
+/// Where the operator finds the files of the console's Secrets.
+const CONSOLE_FILES: &str = "/etc/medley-console";
 /// The console has no plain file: it takes an argument of the operator.
 const NO_FILE: &str = "";
 
@@ -32,7 +37,13 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
             FILE,
             budget(fill, ACCOUNT),
         ),
-        entry(Part::Operator, When::Console, NO_FILE, console(fill)),
+        entry(Part::Operator, When::ConsolePlain, NO_FILE, console(fill)),
+        entry(
+            Part::Operator,
+            When::ConsoleTls,
+            NO_FILE,
+            console_with_tls(fill),
+        ),
         entry(Part::Webhook, checked, FILE, webhook(fill)),
         entry(Part::Webhook, checked, FILE, budget(fill, WEBHOOK)),
         entry(Part::Webhook, checked, FILE, webhook_service(fill)),
@@ -95,7 +106,35 @@ fn operator(fill: &Fill) -> Value {
         When::ConsoleHosts,
         "--console-behind-tls".to_owned(),
     ));
-    let container = json!({
+    let issuer = format!("--console-oidc-issuer={}", fill.console_issuer);
+    let client = format!("--console-oidc-client-id={}", fill.console_client);
+    for (when, argument) in [
+        (
+            When::Console,
+            format!("--console-session-secret={CONSOLE_KEYS}"),
+        ),
+        (
+            When::ConsoleTls,
+            format!("--console-tls-cert={CONSOLE_FILES}/tls.crt"),
+        ),
+        (
+            When::ConsoleTls,
+            format!("--console-tls-key={CONSOLE_FILES}/tls.key"),
+        ),
+        (When::ConsoleOidc, issuer),
+        (When::ConsoleOidc, client),
+        (
+            When::ConsoleOidc,
+            format!("--console-oidc-client-secret-file={CONSOLE_FILES}/client-secret"),
+        ),
+        (
+            When::ConsoleOidcCa,
+            format!("--console-oidc-ca={CONSOLE_FILES}/ca.crt"),
+        ),
+    ] {
+        arguments.extend((fill.argument)(when, argument));
+    }
+    let mut container = json!({
         "name": "operator",
         "args": arguments,
         "ports": [
@@ -105,7 +144,28 @@ fn operator(fill: &Fill) -> Value {
         "livenessProbe": probe("/livez", HEALTH_PORT, "HTTP"),
         "readinessProbe": probe("/readyz", HEALTH_PORT, "HTTP"),
     });
-    deployment(fill, ACCOUNT, container)
+    let mounts = json!([{ "name": CONSOLE, "mountPath": CONSOLE_FILES, "readOnly": true }]);
+    if let Some(mounts) = optional(fill, When::ConsoleFiles, &mounts) {
+        container["volumeMounts"] = mounts;
+    }
+    // One volume for both Secrets, of which the installation may have one.
+    let secret = |name| json!({ "secret": { "name": name, "optional": true } });
+    let sources = [secret(CONSOLE_TLS), secret(CONSOLE_OIDC)];
+    let volumes = json!([{ "name": CONSOLE, "projected": { "sources": sources } }]);
+    let mut deployment = deployment(fill, ACCOUNT, container);
+    if let Some(volumes) = optional(fill, When::ConsoleFiles, &volumes) {
+        deployment["spec"]["template"]["spec"]["volumes"] = volumes;
+    }
+    deployment
+}
+
+/// A field of a Deployment, under a condition. In a template it is one line, as an argument is; JSON is
+/// YAML.
+fn optional(fill: &Fill, when: When, field: &Value) -> Option<Value> {
+    // Two closing braces would end an action of the template.
+    let line = field.to_string().replace('}', "} ");
+    let line = (fill.argument)(when, line.trim_end().to_owned())?;
+    Some(serde_json::from_str(&line).unwrap_or_else(|_| line.into()))
 }
 
 /// All replicas serve, with certificates of shared CAs. They recognise the API server where the
@@ -204,7 +264,8 @@ fn budget(fill: &Fill, name: &str) -> Value {
     })
 }
 
-/// Sessions are in the memory of one replica: a browser stays with it.
+/// Every replica continues a session. A browser stays with one nevertheless: each caches what the user
+/// has seen.
 fn console(fill: &Fill) -> Value {
     json!({
         "apiVersion": "v1",
@@ -218,6 +279,16 @@ fn console(fill: &Fill) -> Value {
             }],
         },
     })
+}
+
+/// The same with TLS. OpenShift issues the certificate for the annotation; elsewhere the Secret is
+/// created by cert-manager or by the administrator.
+fn console_with_tls(fill: &Fill) -> Value {
+    let mut service = console(fill);
+    service["metadata"]["annotations"] =
+        json!({ "service.beta.openshift.io/serving-cert-secret-name": CONSOLE_TLS });
+    service["spec"]["ports"][0]["port"] = 443.into();
+    service
 }
 
 fn webhook_service(fill: &Fill) -> Value {

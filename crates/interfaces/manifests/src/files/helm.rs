@@ -1,7 +1,7 @@
 //! The installation as a Helm chart: the same entries as templates, with their conditions.
 //!
 //! Objects are filled with marks, written as YAML, and the marks are replaced by template
-//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `gt`, `join`,
+//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `not`, `gt`, `join`,
 //! `toJson` and `quote`, so that a test can evaluate them.
 
 #[cfg(test)]
@@ -25,6 +25,8 @@ const IMAGE_MARK: &str = "x-medley-image-x";
 const JOBS_MARK: &str = "x-medley-jobs-x";
 const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
+const ISSUER_MARK: &str = "x-medley-issuer-x";
+const OIDC_CLIENT_MARK: &str = "x-medley-oidc-client-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 // A number, because a text would be quoted in the YAML that it is written to.
@@ -46,6 +48,8 @@ fn placeholders() -> Fill {
         jobs: JOBS_MARK.to_owned(),
         profiles: PROFILES_MARK.to_owned(),
         console_hosts: HOSTS_MARK.to_owned(),
+        console_issuer: ISSUER_MARK.to_owned(),
+        console_client: OIDC_CLIENT_MARK.to_owned(),
         client_names: CLIENTS_MARK.to_owned(),
         api_servers: API_SERVERS_MARK.into(),
         named_secrets: BTreeMap::new(),
@@ -135,6 +139,17 @@ fn condition(when: When) -> Option<String> {
         When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
+        When::ConsolePlain => "and .Values.console.enabled (not .Values.console.tls)".to_owned(),
+        When::ConsoleTls => "and .Values.console.enabled .Values.console.tls".to_owned(),
+        When::ConsoleOidc => "and .Values.console.enabled .Values.console.oidc.issuer".to_owned(),
+        When::ConsoleOidcCa => {
+            "and .Values.console.enabled .Values.console.oidc.issuer .Values.console.oidc.ca"
+                .to_owned()
+        }
+        When::ConsoleFiles => {
+            "and .Values.console.enabled (or .Values.console.tls .Values.console.oidc.issuer)"
+                .to_owned()
+        }
         When::ClientNames => ".Values.webhook.clientNames".to_owned(),
         When::RequireClientCert => ".Values.webhook.requireClientCert".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
@@ -158,9 +173,9 @@ fn unmarked(yaml: &str) -> String {
                 // Quoted or not, an argument is one line.
                 let bare = before.trim_end_matches(['"', '\'']);
                 let argument = if bare == before {
-                    argument
+                    argument.to_owned()
                 } else {
-                    argument.trim_end_matches(['"', '\''])
+                    unescaped(argument.trim_end_matches(['"', '\'']))
                 };
                 let line = filled(&format!("{indent}{bare}{argument}"));
                 let _ = writeln!(
@@ -198,6 +213,8 @@ fn filled(line: &str) -> String {
         .replace(JOBS_MARK, &list(".Values.controllers"))
         .replace(PROFILES_MARK, &list(".Values.profiles"))
         .replace(HOSTS_MARK, &list(".Values.console.hosts"))
+        .replace(ISSUER_MARK, "{{ .Values.console.oidc.issuer }}")
+        .replace(OIDC_CLIENT_MARK, "{{ .Values.console.oidc.clientId }}")
         .replace(CLIENTS_MARK, &list(".Values.webhook.clientNames"))
         .replace(API_SERVERS_MARK, "{{ toJson .Values.webhook.apiServers }}")
         .replace(
@@ -266,8 +283,19 @@ pullSecrets: true
 console:
   # Serve the web console. Users sign in with their own tokens; it has no permissions of its own.
   enabled: false
-  # Host names of the console, behind an ingress or a route that terminates TLS.
+  # Host names of the console, behind an ingress or a route that terminates TLS, or with tls.
   hosts: []
+  # Serve TLS with the certificate in Secret medley-console-tls (tls.crt, tls.key), which has to exist.
+  # On OpenShift it is created.
+  tls: false
+  oidc:
+    # URL of an OpenID Connect provider where users can sign in; the API server has to accept its ID tokens.
+    issuer: \"\"
+    # Client ID of the console there. Secret medley-console-oidc has its client-secret; an empty one for a
+    # public client.
+    clientId: \"\"
+    # Whether that Secret also has the CA certificates of the provider, as ca.crt.
+    ca: false
 
 webhook:
   # Common names of the client certificates that API servers present to webhooks.
@@ -325,6 +353,18 @@ fn schema() -> Result<Value, Error> {
                 "items": { "type": "string", "minLength": 1 },
                 "description": "Host names of the console, behind TLS.",
             },
+            "tls": boolean("Serve TLS with the certificate in Secret medley-console-tls."),
+            "oidc": only(json!({
+                "issuer": {
+                    "type": "string", "pattern": "^\\S*$",
+                    "description": "URL of an OpenID Connect provider where users can sign in.",
+                },
+                "clientId": {
+                    "type": "string", "pattern": "^\\S*$",
+                    "description": "Client ID of the console there.",
+                },
+                "ca": boolean("Whether Secret medley-console-oidc has the CA certificates of the provider, as ca.crt."),
+            })),
         })),
         "webhook": only(json!({
             "clientNames": {
@@ -364,7 +404,7 @@ Check the installation:
 
 Open the console:
 
-  kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:80
+  kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:{{{{ if .Values.console.tls }}}}443{{{{ end }}}}{{{{ if not .Values.console.tls }}}}80{{{{ end }}}}
 {{{{- end }}}}
 
 There can be only one installation per cluster: CRDs and cluster roles are shared. The default

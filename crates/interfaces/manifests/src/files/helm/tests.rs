@@ -78,7 +78,10 @@ fn chart_matches_manifests_with_everything_enabled() {
         "openshiftConfig": true,
         "releasePayloads": true,
         "pullSecrets": true,
-        "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
+        "console": {
+            "enabled": true, "hosts": ["medley.example.com", "medley.example.org"], "tls": true,
+            "oidc": { "issuer": "https://id.example.com/medley", "clientId": "medley", "ca": true },
+        },
         "webhook": {
             "clientNames": ["front-proxy-client", "kube-apiserver"],
             "requireClientCert": true,
@@ -107,12 +110,29 @@ fn chart_matches_manifests_with_everything_enabled() {
             "medley.example.com".to_owned(),
             "medley.example.org".to_owned(),
         ],
+        console_tls: true,
+        console_oidc: Some(crate::ConsoleOidc {
+            issuer: "https://id.example.com/medley".to_owned(),
+            client_id: "medley".to_owned(),
+            has_ca: true,
+        }),
         monitoring: true,
         client_names: ["front-proxy-client", "kube-apiserver"]
             .map(str::to_owned)
             .into(),
         require_client_cert: true,
         api_server_cidrs: ["10.0.0.0/28", "fd00::/64"].map(str::to_owned).into(),
+    };
+    assert_same(&values, &options);
+}
+
+#[test]
+fn chart_matches_manifests_with_a_plain_console() {
+    let mut values = default_values();
+    values["console"]["enabled"] = json!(true);
+    let options = Options {
+        console: true,
+        ..Options::default()
     };
     assert_same(&values, &options);
 }
@@ -171,6 +191,11 @@ fn schema_accepts_defaults_and_rejects_invalid_values() {
         ("/replicas", json!("2"), "/replicas"),
         ("/image", json!(""), "/image"),
         ("/console", json!({ "enabld": true }), "/console/enabld"),
+        (
+            "/console/oidc",
+            json!({ "client": "a" }),
+            "/console/oidc/client",
+        ),
         ("/profiles", json!(["nothing"]), "/profiles/0"),
     ] {
         let mut values = default_values();
@@ -260,5 +285,14 @@ fn notes_are_filled() {
     let mut values = default_values();
     values["console"]["enabled"] = json!(true);
     let text = render(&notes(), &values, "here");
-    assert!(text.contains("-n here port-forward"), "{text}");
+    assert!(
+        text.contains("port-forward service/medley-console 8080:80\n"),
+        "{text}"
+    );
+    values["console"]["tls"] = json!(true);
+    let text = render(&notes(), &values, "here");
+    assert!(
+        text.contains("port-forward service/medley-console 8080:443\n"),
+        "{text}"
+    );
 }

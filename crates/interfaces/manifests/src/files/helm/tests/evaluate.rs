@@ -124,6 +124,7 @@ fn call(words: &[String], piped: Option<Value>, context: &Value) -> Value {
             .or_else(|| all.last())
             .unwrap()
             .clone(),
+        ("not", [value]) => json!(!truth(value)),
         ("gt", [one, other]) => json!(one.as_i64().unwrap() > other.as_i64().unwrap()),
         ("int", [number]) => json!(number.as_i64().unwrap()),
         ("quote", [text]) => json!(format!("{:?}", text.as_str().expect("a text"))),
