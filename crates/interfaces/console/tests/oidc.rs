@@ -14,6 +14,7 @@ use http::StatusCode;
 use http::header::SET_COOKIE;
 use kube::Config;
 use serde_json::{Value, json};
+use serving::certificates::{SelfSigned, Tls};
 
 use provider::{ApiServer, CLIENT_ID, Provider};
 use world::{Answer, Browser, ConsoleFixture, Replica};
@@ -263,6 +264,39 @@ async fn wrong_tokens_begin_no_session() -> anyhow::Result<()> {
         "{}",
         answer.body
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn provider_is_verified_with_its_ca() -> anyhow::Result<()> {
+    let fixture = OidcFixture::start().await?;
+    let own = SelfSigned::new("provider-test", &["localhost".to_owned()])?;
+    let provider = Provider::start_with(Some(Tls::new(own.pair())?.of_listener())).await?;
+    let file = std::env::temp_dir().join(format!("provider-ca-{}", provider.address.port()));
+    std::fs::write(&file, own.authority())?;
+    for (authority, code) in [
+        (None, StatusCode::BAD_GATEWAY),
+        (Some(file.clone()), StatusCode::SEE_OTHER),
+        (Some("/nowhere/ca.crt".into()), StatusCode::BAD_GATEWAY),
+    ] {
+        let mut options = fixture.options.clone();
+        options.provider = Some(ProviderSettings {
+            authority,
+            ..provider.settings()
+        });
+        let console = Replica::start(options, None).await?;
+        let answer = Browser::new(console.address)
+            .get("/sign-in/provider")
+            .await?;
+        assert_eq!(answer.status, code, "{answer:?}");
+        if code == StatusCode::SEE_OTHER {
+            let there = format!("{}/authorize?", provider.url);
+            assert!(answer.location().starts_with(&there), "{answer:?}");
+        } else {
+            assert!(answer.body.contains("cannot be "), "{}", answer.body);
+        }
+    }
+    std::fs::remove_file(&file)?;
     Ok(())
 }
 

@@ -90,9 +90,17 @@ fn jwks(key: &EcdsaKeyPair, name: u32) -> Value {
 
 impl Provider {
     pub(crate) async fn start() -> anyhow::Result<Self> {
+        Self::start_with(None).await
+    }
+
+    /// A provider with TLS; its certificate is for `localhost`.
+    pub(crate) async fn start_with(tls: Option<serving::Tls>) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let url = format!("http://{address}");
+        let url = match &tls {
+            Some(_) => format!("https://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        };
         let key = key()?;
         let state = Arc::new(State {
             url: url.clone(),
@@ -104,7 +112,7 @@ impl Provider {
         });
         let shared = Arc::clone(&state);
         let answer = move |request| answer(Arc::clone(&shared), request);
-        let serving = serving::serve(listener, None, LIMITS, answer, std::future::pending());
+        let serving = serving::serve(listener, tls, LIMITS, answer, std::future::pending());
         let secret = std::env::temp_dir().join(format!("console-secret-{}", address.port()));
         std::fs::write(&secret, format!("{CLIENT_SECRET}\n"))?;
         Ok(Self {
