@@ -35,6 +35,10 @@ const GRACE_PADDING_SECONDS: i64 = 30;
 const MAX_HOST_NAME: usize = 63;
 
 /// Observed state of a launcher pod.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about a pod"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Launcher {
     pub(super) name: String,

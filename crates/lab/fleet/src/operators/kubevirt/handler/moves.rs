@@ -79,7 +79,7 @@ impl Reconcile for Moves {
                     }
                     let address = target.address.as_ref().unwrap_or(&target.node);
                     self.note(&instance, |state| {
-                        state["targetNodeAddress"] = json!(address)
+                        state["targetNodeAddress"] = json!(address);
                     })
                     .await?;
                 }
