@@ -45,6 +45,37 @@ async fn profiles_and_configuration_are_as_recorded() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_of_both_imports_while_both_run() -> anyhow::Result<()> {
+    let mut story = Story::start().await?;
+    story.cdi_runs().await?;
+    story.medley_joins().await?;
+    let first = story.imported("first", CDI_DONE).await?;
+    assert_eq!(story.importers(&first).await?, 1);
+    for object in [
+        story.volumes().get("first").await?,
+        story.claims().get("first").await?,
+    ] {
+        let managers = object.metadata.managed_fields.unwrap_or_default();
+        let mut managers = managers.iter().filter_map(|it| it.manager.as_deref());
+        assert_eq!(managers.find(|it| it.starts_with("medley")), None);
+    }
+
+    // CDI does not release its Lease: Medley waits until it has expired.
+    story.crash_cdi();
+    let second = story.imported("second", MEDLEY_DONE).await?;
+    assert_eq!(story.importers(&second).await?, 1);
+
+    story.cdi_joins().await?;
+    let third = story.imported("third", CDI_DONE).await?;
+    assert_eq!(story.importers(&third).await?, 1);
+    let claim = story.claims().get("third").await?;
+    let managers = claim.metadata.managed_fields.unwrap_or_default();
+    let mut managers = managers.iter().filter_map(|it| it.manager.as_deref());
+    assert_eq!(managers.find(|it| it.starts_with("medley")), None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn finished_import_is_taken_over() -> anyhow::Result<()> {
     let mut story = Story::start().await?;
     story.cdi_runs().await?;

@@ -30,6 +30,9 @@ const EVERYTHING: Installation = Installation {
         "--enable-profile=node-health-remediation,example-profile",
         "--release-owner",
         "--console",
+        "--console-tls",
+        "--console-oidc-issuer=https://id.example.com",
+        "--console-oidc-client-id=medley",
         "--replicas=3",
     ],
     values: r#"{
@@ -37,7 +40,9 @@ const EVERYTHING: Installation = Installation {
             "placement", "runtime-classes"],
         "profiles": ["node-health-remediation", "example-profile"],
         "releaseOwner": true,
-        "console": {"enabled": true},
+        "console": {
+            "enabled": true, "tls": true, "oidc": {"issuer": "https://id.example.com", "clientId": "medley"}
+        },
         "replicas": 3
     }"#,
 };

@@ -279,6 +279,75 @@ async fn outdated_crds_are_reported() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A CRD that keeps all fields.
+fn definition(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn openshift_is_recognised_and_its_constraints_are_missed() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    for (group, kind, plural, scope) in [
+        (
+            "security.openshift.io",
+            "SecurityContextConstraints",
+            "securitycontextconstraints",
+            "Cluster",
+        ),
+        ("route.openshift.io", "Route", "routes", "Namespaced"),
+    ] {
+        let line = ["apply", "--server-side", "-f", "-"];
+        let definition = definition(group, kind, plural, scope);
+        fixture.pipe(&line, &definition.to_string()).await?;
+    }
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    fixture.kubectl(&established).await?;
+    let (items, failed) = checked(&fixture, &["--pre"]).await?;
+    assert!(!failed, "{items:?}");
+    let found = items.iter().filter(|it| it["id"] == "openshift");
+    let hints: Vec<&str> = found.filter_map(|it| it["hint"].as_str()).collect();
+    has(&hints.join("\n"), &["medley manifests --openshift"]);
+    has(
+        &message(&items, "openshift"),
+        &["the cluster is OpenShift", "does not serve a menu entry"],
+    );
+    // Installed as elsewhere, importer pods would be refused.
+    let line = ["--controllers", "images-cdi"];
+    fixture.install(&line).await?;
+    let (items, _) = checked(&fixture, &line).await?;
+    assert_eq!(
+        others(&items)["openshift-constraints"],
+        ["Failed".to_owned()].into()
+    );
+    for namespace in ["openshift-config", "openshift-monitoring"] {
+        fixture.kubectl(&["create", "namespace", namespace]).await?;
+    }
+    fixture
+        .install(&[&line[..], &["--openshift"]].concat())
+        .await?;
+    let (items, _) = checked(&fixture, &line).await?;
+    assert!(
+        !others(&items).contains_key("openshift-constraints"),
+        "{items:?}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn every_check_is_documented() -> anyhow::Result<()> {
     let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/check.md");
@@ -304,5 +373,136 @@ async fn unreachable_cluster_is_an_error() -> anyhow::Result<()> {
     std::fs::write(&path, text.replace(&fixture.served.url, &elsewhere))?;
     let result = fixture.medley_as(&path, &["check"]).await?.refused()?;
     has(&result, &["reading the version of the cluster"]);
+    Ok(())
+}
+
+/// An operator that is installed, and whether anything runs it: that its Deployment wants replicas is enough.
+fn operator((namespace, name): (&str, &str)) -> [Value; 2] {
+    let labels = json!({ "app": name });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": namespace },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "manager", "image": "x" }] },
+            },
+        },
+    });
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+    [namespace, deployment]
+}
+
+#[tokio::test]
+async fn precheck_finds_each_other_operator() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::with(&Installed::demo()).await?;
+    let rivals = [
+        "argo-cd",
+        "cluster-version",
+        "flux",
+        "multiarch-tuning",
+        "virt-advisor",
+        "virt-platform-autopilot",
+    ];
+    let (items, _) = checked(&fixture, &["--pre"]).await?;
+    let before = others(&items);
+    for id in rivals {
+        assert!(items.iter().any(|it| it["id"] == id), "{id}");
+        assert_eq!(before.get(id), None, "{id}");
+    }
+    let mut all = Vec::new();
+    for deployed in [
+        ("openshift-cnv", "virt-advisor-operator-controller-manager"),
+        ("openshift-cnv", "virt-platform-autopilot"),
+        ("openshift-cluster-version", "cluster-version-operator"),
+        ("tuning", "pod-placement-controller"),
+    ] {
+        all.extend(operator(deployed));
+    }
+    all.push(json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": { "name": "version" },
+        "spec": { "clusterID": "12345678-1234-1234-1234-123456789012" },
+    }));
+    all.push(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": "pod-placement-mutating-webhook-configuration" },
+        "webhooks": [{
+            "name": "pod-placement-scheduling-gate.multiarch.openshift.io",
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": { "url": "https://127.0.0.1:1/" },
+        }],
+    }));
+    all.extend([
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "openshift-kube-descheduler-operator" } }),
+        json!({
+            "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
+            "metadata": {
+                "name": "cluster", "namespace": "openshift-kube-descheduler-operator",
+                "annotations": { "argocd.argoproj.io/tracking-id": "virt:operator.openshift.io/KubeDescheduler:x/cluster" },
+                "labels": {
+                    "platform.kubevirt.io/managed-by": "virt-platform-autopilot",
+                    "kustomize.toolkit.fluxcd.io/name": "virt",
+                    "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+                },
+            },
+            "spec": { "managementState": "Managed", "profiles": ["LongLifecycle"] },
+        }),
+    ]);
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": all }).to_string();
+    fixture
+        .pipe(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &list,
+        )
+        .await?;
+    let (items, failed) = checked(&fixture, &["--pre"]).await?;
+    assert!(!failed, "other operators prevent no installation");
+    let expected = [
+        (
+            "argo-cd",
+            "Warning",
+            "Argo CD (Application virt)",
+            "spec.ignoreDifferences of virt",
+        ),
+        (
+            "cluster-version",
+            "Off",
+            "the cluster version operator runs",
+            "ReleasePolicy",
+        ),
+        (
+            "flux",
+            "Warning",
+            "Flux (Kustomization flux-system/virt)",
+            "reconcile=disabled",
+        ),
+        (
+            "multiarch-tuning",
+            "Off",
+            "the multiarch-tuning-operator runs",
+            "medley place take-over",
+        ),
+        (
+            "virt-advisor",
+            "Warning",
+            "the virt-advisor-operator runs",
+            "scale Deployment openshift-cnv/",
+        ),
+        (
+            "virt-platform-autopilot",
+            "Warning",
+            "managed by the virt-platform-autopilot",
+            "management-state=Unmanaged",
+        ),
+    ];
+    for (id, state, what, next) in expected {
+        let found = items.iter().find(|it| it["id"] == id);
+        let found = found.cloned().unwrap_or_default();
+        assert_eq!(found["state"], state, "{found}");
+        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        has(&text("message"), &[what]);
+        has(&text("hint"), &[next]);
+    }
     Ok(())
 }

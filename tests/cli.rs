@@ -233,12 +233,12 @@ fn tokens_are_read_from_a_file() {
 
 #[test]
 fn version_prints_every_format() {
-    let plain = text(&medley(&["version"]).stdout);
+    let plain = text(&medley(&["version", "--client"]).stdout);
     assert!(plain.starts_with("Client Version: v0."), "{plain}");
     assert!(plain.contains("Kubernetes Version: v1.36."), "{plain}");
-    let json = text(&medley(&["version", "-o", "json"]).stdout);
+    let json = text(&medley(&["version", "--client", "-o", "json"]).stdout);
     assert!(json.contains("\"gitVersion\": \"v1.36."), "{json}");
-    let yaml = text(&medley(&["version", "--output=yaml"]).stdout);
+    let yaml = text(&medley(&["version", "--client", "--output=yaml"]).stdout);
     assert!(
         yaml.contains("kubernetesVersion:\n  gitVersion: v1.36."),
         "{yaml}"

@@ -52,7 +52,6 @@ tours! {
     operations, CLUSTER, [
         "docs/status-and-support.md",
         "docs/machine-output.md",
-        "docs/networks.md",
         "docs/troubleshooting.md",
         "docs/security.md",
         "docs/upgrade.md",

@@ -563,3 +563,17 @@ async fn missing_objects_are_reported() -> anyhow::Result<()> {
     has(plan["problem"].as_str().unwrap(), &["KubeDescheduler"]);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approve_names_its_controller_and_waits_for_the_result() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.review().await?;
+    let line = ["approve", NAME, "--yes", "--wait", "--timeout", "60s"];
+    let result = fixture.run(&line).await?;
+    has(
+        &result.err,
+        &["Acted on by controller governance of the operator in namespace medley-system."],
+    );
+    has(&result.ok()?, &[&format!("{NAME} is Completed")]);
+    Ok(())
+}

@@ -253,7 +253,7 @@ async fn copy_program_copies_the_binary() -> anyhow::Result<()> {
     let result = medley(&["importer", "--copy-program", path(&copy)]).await?;
     assert_eq!(result.code, Some(0), "{}", result.err);
     let output = tokio::process::Command::new(&copy)
-        .arg("version")
+        .args(["version", "--client"])
         .output()
         .await?;
     assert!(output.status.success());

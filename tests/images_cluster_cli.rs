@@ -1,13 +1,18 @@
 //! `medley images` and its subcommands on a cluster whose objects are as CDI and the operator write
 //! them.
 
+mod images_cluster_changes;
+
 use std::process::Stdio;
 
 use api::cdi::{DataImportCron, DataVolume, annotations};
 use api::golden::{GROUP, GoldenImagePolicy, PLURAL, names};
+use api::published::{LEASE, PublishedOperator};
 use fleet::operators::{self, Installed};
 use golden_images::cdi::data_volume;
 use golden_images::policy::Policy;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
@@ -19,6 +24,8 @@ use testkit::{CommandOutput, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 const HOME: &str = "kubevirt-os-images";
+const OPERATOR: &str = "medley-system";
+const WAIT_TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
 fn digest(letter: char) -> String {
     format!("sha256:{}", letter.to_string().repeat(64))
@@ -47,10 +54,13 @@ impl ImagesFixture {
             api.create(&PostParams::default(), &definition).await?;
             wait_until_served(&client, &format!("{PLURAL}.{GROUP}")).await?;
         }
-        let home = json!({ "metadata": { "name": HOME } });
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let home = serde_json::from_value(home)?;
-        namespaces.create(&PostParams::default(), &home).await?;
+        for name in [HOME, OPERATOR] {
+            let namespace = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await?;
+        }
         Ok(Self {
             served: cluster.serve().await?,
             client,
@@ -58,7 +68,28 @@ impl ImagesFixture {
         })
     }
 
+    /// Runs a command beside an operator with this controller.
     async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
+        self.operator(&["images-cdi"]).await?;
+        self.run_alone(line).await
+    }
+
+    /// Publishes the controllers of an operator, as it does itself.
+    async fn operator(&self, controllers: &[&str]) -> anyhow::Result<()> {
+        let operator = PublishedOperator {
+            namespace: OPERATOR.to_owned(),
+            version: "v0.0.1".to_owned(),
+            controllers: controllers.iter().map(|&it| it.to_owned()).collect(),
+            renewed: None,
+        };
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), OPERATOR);
+        let lease = Patch::Apply(operator.lease(Timestamp::now()));
+        let params = PatchParams::apply("test").force();
+        api.patch(LEASE, &params, &lease).await?;
+        Ok(())
+    }
+
+    async fn run_alone(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .arg("images")
             .args(line)
@@ -533,7 +564,7 @@ async fn refresh_polls_the_source() -> anyhow::Result<()> {
         importer: None,
         nodes: &std::collections::BTreeSet::new(),
         policy: &Policy::default(),
-        now: jiff::Timestamp::now(),
+        now: Timestamp::now(),
     });
     assert!(
         matches!(

@@ -130,26 +130,56 @@ impl InstallationFixture {
         besides: &[&str],
     ) -> anyhow::Result<Process> {
         let kubeconfig = self.account(name).await?;
+        let command = std::process::Command::new(MEDLEY);
+        self.start_by(command, name, &kubeconfig, objects, besides)
+    }
+
+    /// Like [`Self::start`], by a command that runs the binary, with a kubeconfig for the account.
+    fn start_by(
+        &self,
+        mut command: std::process::Command,
+        name: &str,
+        kubeconfig: &Path,
+        objects: &[Value],
+        besides: &[&str],
+    ) -> anyhow::Result<Process> {
         let folder = self.served.folder().join(name);
         std::fs::create_dir(&folder)?;
         let arguments = arguments(objects, name)?;
-        let kubeconfig = kubeconfig.to_str().context("a path without letters")?;
-        let own = ["-v", "--kubeconfig", kubeconfig];
-        let line = arguments
+        let own = arguments.iter().filter(|it| {
+            // Addresses and mounted files of a pod.
+            ![
+                "--register=",
+                "--metrics-address=",
+                "--health-address=",
+                "--ca=",
+            ]
             .iter()
-            .map(String::as_str)
-            .filter(|it| {
-                !["--register=", "--metrics-address=", "--health-address="]
-                    .iter()
-                    .any(|own| it.starts_with(own))
-            })
-            .chain(own)
-            .chain(besides.iter().copied());
-        Process::start(Path::new(MEDLEY), line, &folder)
+            .any(|own| it.starts_with(own))
+        });
+        command
+            .args(own)
+            .args(["-v", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(besides);
+        Process::spawn(&mut command, &folder)
     }
 
     /// Starts the webhook and the operator, and waits until both are ready.
     pub(crate) async fn run(&self, objects: &[Value]) -> anyhow::Result<Running> {
+        let kubeconfig = self.account("medley-operator").await?;
+        let command = std::process::Command::new(MEDLEY);
+        self.run_by(command, &kubeconfig, objects).await
+    }
+
+    /// Like [`Self::run`], with the operator started by a command that runs the binary, and with a kubeconfig for its
+    /// account.
+    pub(crate) async fn run_by(
+        &self,
+        operator: std::process::Command,
+        kubeconfig: &Path,
+        objects: &[Value],
+    ) -> anyhow::Result<Running> {
         let address = format!("127.0.0.1:{}", free_port()?);
         let register = format!("--register=url=https://{address}");
         let health = format!("127.0.0.1:{}", free_port()?);
@@ -171,7 +201,7 @@ impl InstallationFixture {
             "--metrics-address",
             &metrics,
         ];
-        let operator = self.start("medley-operator", objects, &besides).await?;
+        let operator = self.start_by(operator, "medley-operator", kubeconfig, objects, &besides)?;
         let running = Running { operator, webhook };
         wait_until("both work", WAIT_TIMEOUT, async || {
             let outputs = [running.operator.output(), running.webhook.output()];

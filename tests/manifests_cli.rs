@@ -173,6 +173,7 @@ async fn kustomize_builds_the_same_objects() -> anyhow::Result<()> {
         ("base", &[][..]),
         ("overlays/monitoring", &["--monitoring"]),
         ("overlays/console", &["--console"]),
+        ("overlays/openshift", &["--openshift", "--monitoring"]),
     ] {
         let output = tokio::process::Command::new("kubectl")
             .arg("kustomize")

@@ -1,5 +1,9 @@
 //! Commands in networks whose only way out is a proxy: a real registry with a private CA and a real API server, under
 //! names that nothing but the proxy resolves.
+
+mod installation_support;
+#[path = "networks/isolated.rs"]
+mod isolated;
 #[path = "images_cli_support.rs"]
 #[expect(dead_code, reason = "the suites of images use all of it")]
 mod support;
@@ -79,6 +83,10 @@ impl Site {
 
     fn image(&self) -> String {
         image(&self.registry)
+    }
+
+    fn host(&self) -> String {
+        name_of(&self.registry)
     }
 
     fn ca(&self) -> &Path {

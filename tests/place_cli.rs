@@ -2,15 +2,18 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::PostParams;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
 use testkit::{CommandOutput, Layout, Registry, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 struct PlaceFixture {
     served: ServedCluster,
@@ -338,5 +341,234 @@ async fn pod_on_an_incompatible_node_is_reported() -> anyhow::Result<()> {
         &result,
         &["linux/arm64                 1       1 of 1 images"],
     );
+    Ok(())
+}
+
+/// The CRDs and the Deployments of the multiarch-tuning-operator, as it installs them.
+async fn install_tuning(fixture: &PlaceFixture) -> anyhow::Result<()> {
+    let crd = |kind: &str, plural: &str, scope: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.multiarch.openshift.io") },
+            "spec": {
+                "group": "multiarch.openshift.io", "scope": scope,
+                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List") },
+                "versions": [{ "name": "v1beta1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } } }],
+            },
+        })
+    };
+    let deployment = |name: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": "default" },
+            "spec": {
+                "selector": { "matchLabels": { "app": name } },
+                "template": {
+                    "metadata": { "labels": { "app": name } },
+                    "spec": { "containers": [{ "name": "manager", "image": "x" }] },
+                },
+            },
+        })
+    };
+    let registration = |name: &str, webhook: &str| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": { "name": name },
+            "webhooks": [{
+                "name": webhook, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+                "clientConfig": { "url": "https://127.0.0.1:1/" },
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }],
+            }],
+        })
+    };
+    let objects = [
+        crd(
+            "ClusterPodPlacementConfig",
+            "clusterpodplacementconfigs",
+            "Cluster",
+        ),
+        crd("PodPlacementConfig", "podplacementconfigs", "Namespaced"),
+        deployment("pod-placement-controller"),
+        deployment("multiarch-tuning-operator-controller-manager"),
+        registration(
+            "pod-placement-mutating-webhook-configuration",
+            "pod-placement-scheduling-gate.multiarch.openshift.io",
+        ),
+        registration("medley-placement", "placement.medley.dev"),
+    ];
+    for object in objects {
+        fixture.apply(object).await?;
+    }
+    Ok(())
+}
+
+impl PlaceFixture {
+    async fn apply(&self, object: Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().unwrap_or_default();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> = match object.metadata.namespace.as_deref() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let params = PatchParams::apply("tests").force();
+        testkit::wait_until("it is served", WAIT_TIMEOUT, async || {
+            let applied = api.patch(&name, &params, &Patch::Apply(&object)).await;
+            match applied {
+                // A CRD is served a moment after it was created.
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                applied => Ok(Some(applied?)),
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The ClusterPodPlacementConfig, as the administrator creates it.
+    async fn config(&self) -> anyhow::Result<()> {
+        self.apply(json!({
+            "apiVersion": "multiarch.openshift.io/v1beta1", "kind": "ClusterPodPlacementConfig",
+            "metadata": { "name": "cluster" },
+            "spec": { "namespaceSelector": { "matchExpressions": [
+                { "key": "multiarch.openshift.io/exclude-pod-placement", "operator": "DoesNotExist" },
+            ] } },
+        }))
+        .await
+    }
+
+    /// The Lease of Medley's placement controller, held or expired.
+    async fn lease(&self, held: bool) -> anyhow::Result<()> {
+        let year = if held { 2999 } else { 2020 };
+        let renewed = format!("{year}-01-01T00:00:00.000000Z");
+        self.apply(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": "medley-placement", "namespace": "medley-system" },
+            "spec": { "holderIdentity": "a", "leaseDurationSeconds": 30, "renewTime": renewed },
+        }))
+        .await
+    }
+
+    async fn place(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
+        self.medley(&[&["place"][..], line].concat()).await
+    }
+
+    async fn kubectl_get(
+        &self,
+        kind: (&str, &str, &str),
+        name: &str,
+    ) -> anyhow::Result<Option<Value>> {
+        let (group, version, kind) = kind;
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        Ok(api.get_opt(name).await?.map(|it| json!(it)))
+    }
+}
+
+const CONFIG: (&str, &str, &str) = (
+    "multiarch.openshift.io",
+    "v1beta1",
+    "ClusterPodPlacementConfig",
+);
+const POLICY: (&str, &str, &str) = ("medley.dev", "v1alpha1", "PlacementPolicy");
+
+#[tokio::test]
+async fn placement_is_handed_over_with_a_preview() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
+    controllers::install(&fixture.client, "medley-system").await?;
+    install_tuning(&fixture).await?;
+    fixture.config().await?;
+
+    // Medley could place nothing.
+    fixture.lease(false).await?;
+    let refused = fixture.place(&["take-over", "--yes"]).await?;
+    has(
+        &refused.err,
+        &[
+            "its controller does not run",
+            "pods would be placed by no operator",
+        ],
+    );
+    assert_eq!(refused.code, Some(1));
+    fixture.lease(true).await?;
+
+    // One namespace, there and back; the selector keeps what the administrator wrote.
+    let refused = fixture.place(&["take-over", "shop"]).await?;
+    has(
+        &refused.out,
+        &[
+            "set spec.namespaceSelector of ClusterPodPlacementConfig cluster to",
+            "\"shop\"",
+        ],
+    );
+    has(&refused.err, &["--yes"]);
+    let taken = fixture.place(&["take-over", "shop", "--yes"]).await?.ok()?;
+    assert_eq!(
+        taken,
+        "clusterpodplacementconfig.multiarch.openshift.io/cluster patched\n"
+    );
+    let config = fixture
+        .kubectl_get(CONFIG, "cluster")
+        .await?
+        .unwrap_or_default();
+    let expressions = &config["spec"]["namespaceSelector"]["matchExpressions"];
+    assert_eq!(expressions[0]["operator"], "DoesNotExist");
+    assert_eq!(expressions[1]["values"], json!(["shop"]));
+    let again = fixture.place(&["take-over", "shop", "--yes"]).await?;
+    has(&again.err, &["Nothing to change"]);
+    fixture.place(&["hand-back", "shop", "--yes"]).await?.ok()?;
+    let config = fixture
+        .kubectl_get(CONFIG, "cluster")
+        .await?
+        .unwrap_or_default();
+    let expressions = config["spec"]["namespaceSelector"]["matchExpressions"].as_array();
+    assert_eq!(expressions.map(Vec::len), Some(1));
+    let refused = fixture.place(&["hand-back", "shop", "--yes"]).await?;
+    has(&refused.err, &["does not exclude namespace shop by name"]);
+
+    // All of it is handed back, which status and check show, and taken over.
+    let shown = fixture.place(&["hand-back", "--dry-run"]).await?.ok()?;
+    has(
+        &shown,
+        &["set spec.operatorMode of PlacementPolicy default to Assist (dry run)"],
+    );
+    assert_eq!(fixture.kubectl_get(POLICY, "default").await?, None);
+    let back = fixture.place(&["hand-back", "--yes"]).await?.ok()?;
+    assert_eq!(back, "placementpolicy.medley.dev/default created\n");
+    let again = fixture.place(&["hand-back", "--yes"]).await?;
+    has(&again.err, &["Nothing to change"]);
+    let status = fixture.medley(&["status", "placement"]).await?.ok()?;
+    has(
+        &status,
+        &["Assist: PlacementPolicy default sets operatorMode Assist"],
+    );
+    let check = fixture.medley(&["check", "--pre"]).await?;
+    has(
+        &check.out,
+        &[
+            "- no multiarch-tuning-operator places pods: PlacementPolicy default sets operatorMode Assist",
+        ],
+    );
+    let taken = fixture.place(&["take-over", "--yes"]).await?.ok()?;
+    assert_eq!(
+        taken,
+        "placementpolicy.medley.dev/default patched\nclusterpodplacementconfig.multiarch.openshift.io/cluster deleted\n"
+    );
+    let policy = fixture
+        .kubectl_get(POLICY, "default")
+        .await?
+        .unwrap_or_default();
+    assert_eq!(policy["spec"]["operatorMode"], "Auto");
+    // Nothing removes the webhook here, as if the operator had been removed first.
+    let left = fixture.place(&["take-over", "--yes"]).await?;
+    has(
+        &left.err,
+        &[
+            "kubectl delete mutatingwebhookconfiguration pod-placement-mutating-webhook-configuration",
+        ],
+    );
+    let refused = fixture.place(&["hand-back", "--yes"]).await?;
+    has(&refused.err, &["there is no ClusterPodPlacementConfig"]);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use kube::{Client, Config};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, Config};
 use parking_lot::Mutex;
 use serde_json::Value;
 use serving::{Incoming, Limits, text};
@@ -124,15 +126,7 @@ async fn metrics_certificate_is_reloaded() {
     let served = cluster.serve().await.unwrap();
     let address = format!("127.0.0.1:{}", free_port().unwrap());
     let [certificate, key] = ["metrics.crt", "metrics.key"].map(|name| served.folder().join(name));
-    // Writes another certificate, and returns a client that trusts only its issuer.
-    let renew = || {
-        let (own, own_key, authority) = testkit::certificate().unwrap();
-        std::fs::write(&certificate, own).unwrap();
-        std::fs::write(&key, own_key).unwrap();
-        let mut config = Config::new(format!("https://{address}").parse().unwrap());
-        config.root_cert = Some(vec![pem(&authority)]);
-        config
-    };
+    let renew = || renew(&certificate, &key, &address);
     let first = renew();
     let mut arguments = with_metrics(&namespace, &address).to_vec();
     arguments.extend(["--metrics-tls-cert", certificate.to_str().unwrap()]);
@@ -149,6 +143,61 @@ async fn metrics_certificate_is_reloaded() {
     .unwrap();
     code(&first, "/metrics").await.unwrap_err();
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consoles_serve_tls_and_share_keys_in_a_secret() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let [certificate, key] = ["console.crt", "console.key"].map(|name| served.folder().join(name));
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let other_address = format!("127.0.0.1:{}", free_port().unwrap());
+    let renew = || renew(&certificate, &key, &address);
+    let first = renew();
+    let start = |name: &str, address: &str| {
+        let arguments = [
+            "--namespace",
+            &namespace,
+            "--console",
+            address,
+            "--console-tls-cert",
+            certificate.to_str().unwrap(),
+            "--console-tls-key",
+            key.to_str().unwrap(),
+            "--console-session-secret=medley-console-keys",
+        ];
+        Operator::start(&served, name, &arguments)
+    };
+    let mut operator = start("console", &address);
+    operator.is_ready();
+    assert_eq!(code(&first, "/sign-in").await.unwrap(), 200);
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), &namespace);
+    let keys = secrets.get("medley-console-keys").await.unwrap().data;
+    // A standby replica serves, too, with the same keys.
+    let mut standby = start("standby", &other_address);
+    standby.is_ready();
+    let again = secrets.get("medley-console-keys").await.unwrap().data;
+    assert_eq!(keys, again);
+
+    let second = renew();
+    wait_until("the new certificate is used", RELOAD_TIMEOUT, async || {
+        Ok(code(&second, "/sign-in").await.ok())
+    })
+    .await
+    .unwrap();
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+    assert_eq!(stop(&mut standby.process, "-TERM").code(), Some(0));
+}
+
+/// Writes another certificate, and returns a client of the address that trusts only its issuer.
+fn renew(certificate: &Path, key: &Path, address: &str) -> Config {
+    let (own, own_key, authority) = testkit::certificate().unwrap();
+    std::fs::write(certificate, own).unwrap();
+    std::fs::write(key, own_key).unwrap();
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.root_cert = Some(vec![pem(&authority)]);
+    config
 }
 
 /// The bytes of a certificate.

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
+use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, WatchEvent, WatchParams};
@@ -12,6 +13,7 @@ use crate::controller;
 use crate::fixture::{GenuineCluster, WAIT_TIMEOUT};
 
 const CDI_NAMESPACE: &str = "cdi";
+const CDI_LEASE: &str = "cdi-controller-leader-election-helper";
 pub(crate) const NAMESPACE: &str = "images";
 const CLASS: &str = "local";
 /// What CDI's importer writes when it ends (`cmd/cdi-importer/importer.go`).
@@ -74,6 +76,36 @@ impl Story {
             .await
             .with_context(|| self.log())?;
         Ok(())
+    }
+
+    /// Starts Medley beside CDI, which goes on.
+    pub(crate) async fn medley_joins(&mut self) -> anyhow::Result<()> {
+        self.medley = Some(self.beside.run_medley("images-cdi").await?);
+        Ok(())
+    }
+
+    /// Starts CDI beside Medley, and returns when it leads.
+    pub(crate) async fn cdi_joins(&mut self) -> anyhow::Result<()> {
+        let medley = self.medley.take();
+        self.cdi_runs().await?;
+        self.medley = medley;
+        let leases = self
+            .beside
+            .objects("coordination.k8s.io/v1", "Lease", Some(CDI_NAMESPACE));
+        until(&leases, CDI_LEASE, "is held", WAIT_TIMEOUT, |lease| {
+            let renewed = lease.data["spec"]["renewTime"].as_str();
+            let renewed = renewed.and_then(|it| it.parse::<Timestamp>().ok());
+            let age = renewed.map(|it| Timestamp::now().duration_since(it));
+            age.is_some_and(|it| it < SignedDuration::from_secs(5))
+        })
+        .await
+        .with_context(|| self.log())?;
+        Ok(())
+    }
+
+    /// Ends CDI, whose Lease expires by itself.
+    pub(crate) fn crash_cdi(&mut self) {
+        self.cdi = None;
     }
 
     /// Starts Medley and stops CDI, whose lease is deleted: it does not release it.

@@ -35,8 +35,8 @@ const GROUPS: &[Group] = &[
         // Suites that start a `TestCluster` and make no claims about the embedded server itself.
         tests: "package(suites) + (package(controllers) & kind(test)) + (package(webhook) & kind(test)) \
                 + (package(medley) & (binary(trust) + binary(governance_cli) + binary(cpu_cli) + binary(place_cli) \
-                + binary(images_cluster_cli) + binary(status_cli) + binary(webhook_command)))",
-        smoke: "package(suites) + (package(medley) & binary(trust))",
+                + binary(images_cluster_cli) + binary(status_cli) + binary(webhook_command) + binary(networks)))",
+        smoke: "package(suites) + (package(medley) & (binary(trust) + binary(networks)))",
     },
     Group {
         peers: &[

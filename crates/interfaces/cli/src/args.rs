@@ -11,7 +11,7 @@ use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{
     check, completion, console, cpu, cri, examples, gather, governance, images, importer, man,
-    manifests, node_config, place, release, run, snapshot, status, version, webhook,
+    manifests, node_config, place, release, run, snapshot, status, uninstall, version, webhook,
 };
 
 /// One operator for heterogeneous Kubernetes clusters.
@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Webhook(webhook::Arguments),
     Manifests(manifests::Arguments),
     Check(check::Arguments),
+    Uninstall(uninstall::Arguments),
     #[cfg(feature = "lab")]
     Fleet(fleet::Arguments),
     Status(status::Arguments),

@@ -9,6 +9,8 @@
 mod decide;
 mod gather;
 mod inputs;
+mod network;
+mod openshift;
 mod render;
 
 use anyhow::bail;

@@ -1,6 +1,7 @@
 //! `medley completion`, and `kubectl_complete-medley`.
 
 mod kubectl;
+mod names;
 
 use clap::Args;
 use clap_complete::Shell;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ::console::{Console, Options};
+use ::console::{Console, Options, SessionKeys};
 use anyhow::Context as _;
 use clap::Args;
 use kube::Config;
@@ -10,7 +10,7 @@ use oci::Client;
 use platform::AddressPolicy;
 use tokio::net::TcpListener;
 
-use crate::cluster::{self, ClusterArguments};
+use crate::cluster::{self, KubeconfigArguments};
 use crate::images::registry::{AddressArguments, NetworkArguments};
 use crate::{exit, host, process, version};
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     history_namespace: String,
 
     #[command(flatten)]
-    cluster: ClusterArguments,
+    cluster: KubeconfigArguments,
 
     #[command(flatten)]
     addresses: AddressArguments,
@@ -76,6 +76,8 @@ pub(crate) fn options(
         version: format!("medley {}", version::OPERATOR),
         addresses,
         registries,
+        keys: SessionKeys::of_process(),
+        provider: None,
     }
 }
 

@@ -30,10 +30,15 @@ manifests
   medley manifests | kubectl apply --server-side -f -
   medley manifests --controllers governance,placement --monitoring --console
   medley manifests --only crds,rbac
+  medley manifests --openshift --monitoring --console --console-host medley.apps.example.com
 check
   medley check --pre
   medley check
   medley check --namespace medley -o json
+uninstall
+  medley uninstall
+  medley uninstall --fix-cpu-models --yes
+  medley uninstall --delete-crds --export medley.jsonl --yes
 status
   medley status
   medley status images cpu --all
@@ -42,7 +47,7 @@ gather
   medley gather
   medley gather --to ticket-4711.tar.gz --since 2h
   medley gather --dest-dir /must-gather --timeout 5m
-  oc adm must-gather --image ghcr.io/medley-dev/medley
+  oc adm must-gather --image ghcr.io/medley-dev/medley-must-gather:0.1.0
 fleet list
   medley fleet list
 fleet add
@@ -116,6 +121,14 @@ images rollback
   medley images rollback fedora --arch arm64 --dry-run=server
 images refresh
   medley images refresh fedora
+images coverage
+  medley images coverage
+  medley images coverage -o json
+images take-over
+  medley images take-over images-cdi --dry-run
+  medley images take-over images-ssp images-cdi --yes
+images hand-back
+  medley images hand-back images-cdi
 images import
   medley images import docker://quay.io/containerdisks/fedora:43 --arch arm64 --to fedora.img
 cpu
@@ -141,6 +154,12 @@ place release
   medley place release --all --dry-run
   medley place release web-0 web-1 -n shop
   medley place release --all --yes
+place take-over
+  medley place take-over --dry-run
+  medley place take-over shop bank
+place hand-back
+  medley place hand-back --dry-run
+  medley place hand-back --yes
 release status
   medley release status
   medley release status --release quay.io/x/release:4.18.0-multi --details operators

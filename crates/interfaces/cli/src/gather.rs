@@ -11,6 +11,7 @@ mod logs;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -37,6 +38,8 @@ const MUST_GATHER: &str = "/must-gather";
 /// Called as `gather`, the program behaves as `oc adm must-gather --image` expects of
 /// /usr/bin/gather.
 #[derive(Debug, Args)]
+// A limit by default, unlike for other commands: one API that does not answer must not cost the bundle.
+#[command(mut_arg("request_timeout", |it| it.default_value("30s").help_heading(None)))]
 pub(crate) struct Arguments {
     /// Archive to write, a .tar.gz.
     /// [default: medley-gather-TIME.tar.gz]
@@ -59,10 +62,6 @@ pub(crate) struct Arguments {
     /// Time limit of the collection; the bundle keeps what was collected until then.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: SignedDuration,
-
-    /// Timeout of a single request.
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    request_timeout: SignedDuration,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -140,12 +139,11 @@ impl Arguments {
             Some(since) => Some(now.checked_sub(since).context("--since is too long ago")?),
             None => self.since_time,
         };
-        // Both are positive.
         Ok(Limits {
             now,
             since,
             all: self.timeout.unsigned_abs(),
-            request: self.request_timeout.unsigned_abs(),
+            request: self.cluster.request_timeout().unwrap_or(Duration::MAX),
         })
     }
 }

@@ -2,7 +2,9 @@
 //! images of a cluster.
 
 pub(crate) mod change;
+mod coverage;
 mod explain;
+mod hand_over;
 mod import;
 pub(crate) mod inspect;
 mod list;
@@ -52,6 +54,9 @@ enum ImagesCommand {
     Unpin(pin::UnpinArguments),
     Rollback(pin::RollbackArguments),
     Refresh(refresh::Arguments),
+    Coverage(coverage::Arguments),
+    TakeOver(hand_over::TakeOverArguments),
+    HandBack(hand_over::HandBackArguments),
     Import(import::Arguments),
 }
 
@@ -71,6 +76,9 @@ pub(crate) fn images(arguments: &ImagesArguments) -> anyhow::Result<()> {
         Some(ImagesCommand::Unpin(arguments)) => pin::unpin(arguments),
         Some(ImagesCommand::Rollback(arguments)) => pin::rollback(arguments),
         Some(ImagesCommand::Refresh(arguments)) => refresh::run(arguments),
+        Some(ImagesCommand::Coverage(arguments)) => coverage::run(arguments),
+        Some(ImagesCommand::TakeOver(arguments)) => hand_over::take_over(arguments),
+        Some(ImagesCommand::HandBack(arguments)) => hand_over::hand_back(arguments),
         Some(ImagesCommand::Import(arguments)) => import::run(arguments),
     }
 }

@@ -11,6 +11,7 @@ mod cluster;
 mod completion;
 mod config_file;
 mod console;
+mod controller;
 mod cpu;
 mod cri;
 mod examples;
@@ -22,6 +23,7 @@ mod images;
 mod importer;
 #[cfg(feature = "lab")]
 mod lab;
+mod layers;
 mod logging;
 mod man;
 mod manifests;
@@ -36,11 +38,14 @@ mod redact;
 mod reference;
 mod release;
 mod run;
+mod selector;
 mod service;
 mod snapshot;
 mod status;
 mod terminal;
+mod uninstall;
 mod version;
+mod watch;
 mod webhook;
 
 use std::ffi::OsString;
@@ -120,6 +125,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Manifests(arguments) => manifests::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Uninstall(arguments) => uninstall::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         #[cfg(feature = "lab")]
         Command::Apiserver(arguments) => lab::apiserver::run(arguments),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::manifests::{IMAGE, NAMESPACE, Options, Part, PullSecrets, objects};
+use ::manifests::{ConsoleOidc, IMAGE, NAMESPACE, Options, Part, PullSecrets, objects};
 use anyhow::Context as _;
 use clap::Args;
 use controllers::Job;
@@ -76,6 +76,12 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     openshift_config: bool,
 
+    /// Install on OpenShift: adds SecurityContextConstraints for importer pods, a Route and a menu
+    /// entry for the console if it has host names, certificates of the service CA for metrics, and
+    /// the marks of cluster monitoring and workload partitioning. Implies --openshift-config.
+    #[arg(long)]
+    openshift: bool,
+
     /// Pull secrets that placement may read: those of pods and their service accounts (pods), which
     /// grants get on all Secrets; none; or comma-separated NAMESPACE/NAME of those that policies
     /// name.
@@ -86,10 +92,30 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     console: bool,
 
-    /// Comma-separated host names of the console, behind an ingress or route that terminates TLS.
+    /// Comma-separated host names of the console, behind an ingress or route that terminates TLS, or
+    /// with --console-tls.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[arg(requires = "console")]
     console_host: Vec<String>,
+
+    /// Serve the console with the certificate in Secret medley-console-tls, which has to exist. On
+    /// OpenShift it is created.
+    #[arg(long, requires = "console")]
+    console_tls: bool,
+
+    /// Let users of the console sign in at this OpenID Connect provider. Secret medley-console-oidc
+    /// has the client-secret; an empty one for a public client.
+    #[arg(long, value_name = "URL", requires_all = ["console", "console_oidc_client_id"])]
+    console_oidc_issuer: Option<String>,
+
+    /// Client ID of the console at the OpenID Connect provider.
+    #[arg(long, value_name = "ID", requires = "console_oidc_issuer")]
+    console_oidc_client_id: Option<String>,
+
+    /// Trust the CA certificates in Secret medley-console-oidc (ca.crt) for the OpenID Connect
+    /// provider, instead of the system's.
+    #[arg(long, requires = "console_oidc_issuer")]
+    console_oidc_ca: bool,
 
     /// Comma-separated common names of the client certificates that API servers present to
     /// webhooks.
@@ -108,6 +134,12 @@ pub(crate) struct InstallArguments {
     #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
     api_server_cidr: Vec<String>,
 
+    /// Environment variable of the operator and the webhooks, such as
+    /// HTTPS_PROXY=http://proxy.example.com:3128. Can be repeated. They are kept in the Secret
+    /// medley-environment.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
+
     /// Add ServiceMonitors and alerts for the Prometheus Operator, whose CRDs have to be installed.
     #[arg(long)]
     monitoring: bool,
@@ -125,15 +157,30 @@ impl InstallArguments {
             release_owner: self.release_owner,
             release_payloads: self.release_payloads,
             openshift_config: self.openshift_config,
+            openshift: self.openshift,
             pull_secrets: self.pull_secrets.clone(),
             console: self.console,
             console_hosts: self.console_host.clone(),
+            console_tls: self.console_tls,
+            console_oidc: self.console_oidc_issuer.clone().map(|issuer| ConsoleOidc {
+                issuer,
+                client_id: self.console_oidc_client_id.clone().unwrap_or_default(),
+                has_ca: self.console_oidc_ca,
+            }),
             monitoring: self.monitoring,
             client_names: self.client_name.clone(),
             require_client_cert: self.require_client_cert,
+            environment: self.environment.iter().cloned().collect(),
             api_server_cidrs: self.api_server_cidr.clone(),
         }
     }
+}
+
+/// `NAME=VALUE`. The value may contain a password and is not repeated in errors.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

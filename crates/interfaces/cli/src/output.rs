@@ -1,15 +1,19 @@
 //! Output formats, tables, remarks and confirmation prompts.
 
+mod format;
+
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+pub(crate) use self::format::{Format, FormatParser, TemplateArguments};
+
 use crate::exit;
 use crate::terminal::{Colour, Tone};
 
-/// Machine-readable output formats.
+/// Machine-readable output formats of commands that have no tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Data {
     Json,
@@ -25,17 +29,6 @@ pub(crate) enum Form {
     Name,
 }
 
-impl Form {
-    /// The machine-readable format, if it is one.
-    pub(crate) fn data(self) -> Option<Data> {
-        match self {
-            Self::Wide | Self::Name => None,
-            Self::Json => Some(Data::Json),
-            Self::Yaml => Some(Data::Yaml),
-        }
-    }
-}
-
 /// Output formats of commands where the table itself has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableForm {
@@ -45,9 +38,30 @@ pub(crate) enum TableForm {
     Yaml,
 }
 
-impl TableForm {
+/// Output formats of a command, some of which are for machines.
+pub(crate) trait OutputForm: ValueEnum + Copy + Send + Sync + 'static {
     /// The machine-readable format, if it is one.
-    pub(crate) fn data(self) -> Option<Data> {
+    fn data(self) -> Option<Data>;
+}
+
+impl OutputForm for Data {
+    fn data(self) -> Option<Data> {
+        Some(self)
+    }
+}
+
+impl OutputForm for Form {
+    fn data(self) -> Option<Data> {
+        match self {
+            Self::Wide | Self::Name => None,
+            Self::Json => Some(Data::Json),
+            Self::Yaml => Some(Data::Yaml),
+        }
+    }
+}
+
+impl OutputForm for TableForm {
+    fn data(self) -> Option<Data> {
         match self {
             Self::Table | Self::Wide => None,
             Self::Json => Some(Data::Json),
@@ -70,10 +84,14 @@ impl Data {
 /// The `-o` flag of commands that print text for people or data for scripts.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
-    /// Output format.
+    /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
+    /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
     /// [default: human-readable text]
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
+    #[arg(short, long, value_parser = FormatParser::<Data>::new())]
+    output: Option<Format<Data>>,
+
+    #[command(flatten)]
+    template: TemplateArguments,
 }
 
 impl OutputArguments {
@@ -83,10 +101,15 @@ impl OutputArguments {
         value: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<String> {
-        match self.output {
-            Some(data) => data.write(value),
+        match self.output.as_ref().and_then(Format::data) {
+            Some(data) => data.write(value, &self.template),
             None => Ok(text()),
         }
+    }
+
+    /// Whether the output is data for scripts.
+    pub(crate) fn is_data(&self) -> bool {
+        self.output.is_some()
     }
 
     /// Prints the result in the chosen format.
@@ -96,6 +119,58 @@ impl OutputArguments {
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         exit::print(&self.write(value, text)?)
+    }
+}
+
+/// The `-o` flag of commands that list objects, and flags of their tables.
+#[derive(Debug, Args)]
+pub(crate) struct ListOutputArguments {
+    /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
+    /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
+    /// [default: table]
+    #[arg(short, long, value_parser = FormatParser::<Form>::new())]
+    output: Option<Format<Form>>,
+
+    /// Print no headers.
+    #[arg(long)]
+    no_headers: bool,
+
+    #[command(flatten)]
+    template: TemplateArguments,
+}
+
+impl ListOutputArguments {
+    /// The format, if it is not machine-readable; `None` for the table.
+    pub(crate) fn form(&self) -> Option<Form> {
+        self.output.as_ref().and_then(Format::named)
+    }
+
+    /// Whether a machine-readable format is chosen.
+    pub(crate) fn is_data(&self) -> bool {
+        self.output.as_ref().is_some_and(|it| it.data().is_some())
+    }
+
+    /// The value in a machine-readable format; `None` if another is chosen.
+    pub(crate) fn data(
+        &self,
+        value: impl FnOnce() -> serde_json::Value,
+    ) -> anyhow::Result<Option<String>> {
+        let data = self.output.as_ref().and_then(Format::data);
+        let template = self.template.clone().without_headers(self.no_headers);
+        data.map(|data| data.write(&value(), &template)).transpose()
+    }
+
+    /// A table, with or without its headers.
+    pub(crate) fn table<R: Into<Vec<String>>>(
+        &self,
+        headers: &[&str],
+        rows: impl IntoIterator<Item = R>,
+    ) -> String {
+        let text = table(headers, rows);
+        match text.split_once('\n') {
+            Some((_, rows)) if self.no_headers => rows.to_owned(),
+            _ => text,
+        }
     }
 }
 

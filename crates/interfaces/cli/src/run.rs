@@ -1,12 +1,12 @@
 //! `medley run`: the operator, in a cluster or outside of it.
 
 mod own;
+mod served_console;
 
 use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ::console::Console;
 use clap::{ArgAction, Args};
 use clusteroperator_reporter::Follow;
 use controllers::health::{LogLevel, Phase};
@@ -76,20 +76,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     metrics_address: MetricsAddressArguments,
 
-    /// Address for the web console. Users sign in with their own tokens; the console has no
-    /// permissions of its own.
-    /// [default: no console]
-    #[arg(long, value_name = "ADDR", env = "MEDLEY_CONSOLE")]
-    console: Option<SocketAddr>,
-
-    /// Comma-separated host names of the console, besides IP addresses and localhost.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    #[arg(env = "MEDLEY_CONSOLE_HOST", requires = "console")]
-    console_host: Vec<String>,
-
-    /// Set cookies as Secure, for a console behind a proxy that terminates TLS.
-    #[arg(long, env = "MEDLEY_CONSOLE_BEHIND_TLS", requires = "console")]
-    console_behind_tls: bool,
+    #[command(flatten)]
+    console: served_console::ConsoleArguments,
 }
 
 /// Runs the operator until SIGTERM or SIGINT, or until it loses the lease.
@@ -151,22 +139,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                 );
             }
         }
-        if let Some(address) = arguments.console {
-            let (listener, url) = console::listen(address, "--console").await?;
-            let console = Console::new(::console::Options {
-                hosts: arguments.console_host,
-                secure: arguments.console_behind_tls,
-                ..console::options(
-                    config,
-                    options.namespace.clone(),
-                    options.addresses.clone(),
-                    options.registries.client().clone(),
-                )
-            });
-            info!(url, "serving the console");
-            // Standby replicas serve the console, too.
-            manager.spawn(async move { console.serve(listener, None, pending()).await });
-        }
+        // Standby replicas serve the console, too. Not the manager's client: each of them keeps the
+        // keys of sessions.
+        let console = console::options(
+            config,
+            options.namespace.clone(),
+            options.addresses.clone(),
+            options.registries.client().clone(),
+        );
+        arguments.console.serve(&manager, &client, console).await?;
         // Candidates already have synced caches, so the leader starts without delay.
         tokio::select! {
             started = controllers::start(&manager, &options) => started?,

@@ -10,7 +10,7 @@ use controllers::{Job, Registries};
 use platform::AddressPolicy;
 use tokio::net::TcpListener;
 
-use crate::cluster::ClusterArguments;
+use crate::cluster::KubeconfigArguments;
 use crate::config_file::ConfigArguments;
 use crate::images::registry::{AddressArguments, RegistryArguments};
 use crate::logging::LogArguments;
@@ -26,7 +26,7 @@ const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/n
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArguments {
     #[command(flatten)]
-    pub(crate) cluster: ClusterArguments,
+    pub(crate) cluster: KubeconfigArguments,
 
     #[command(flatten)]
     registry: RegistryArguments,

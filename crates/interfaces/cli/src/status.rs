@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use self::tree::{Job, State};
 use crate::cluster::ClusterArguments;
-use crate::output::Data;
+use crate::output::{Data, Format, FormatParser, OutputForm, TemplateArguments};
 use crate::terminal::{self, Colour};
 use crate::{exit, process};
 
@@ -50,6 +50,16 @@ enum Form {
     Yaml,
 }
 
+impl OutputForm for Form {
+    fn data(self) -> Option<Data> {
+        match self {
+            Self::Wide => None,
+            Self::Json => Some(Data::Json),
+            Self::Yaml => Some(Data::Yaml),
+        }
+    }
+}
+
 /// Show the state of Medley's five jobs and their objects as a tree.
 ///
 /// A job is Ready, is Progressing, needs Attention, is Off because its CRDs are not installed, or is
@@ -73,10 +83,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// Output format.
+    /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
+    /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
     /// [default: a tree as wide as the terminal]
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[arg(short, long, value_parser = FormatParser::<Form>::new())]
+    output: Option<Format<Form>>,
+
+    #[command(flatten)]
+    template: TemplateArguments,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -92,13 +106,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .context("reading the version of the cluster")?;
         anyhow::Ok(read_state(&client, &arguments.jobs).await)
     })?;
-    let text = match arguments.output {
-        Some(Form::Json) => Data::Json.write(&data(&jobs))?,
-        Some(Form::Yaml) => Data::Yaml.write(&data(&jobs))?,
-        form => {
-            let width = terminal::width().filter(|_| form.is_none());
-            rendered(&jobs, arguments.all, width, arguments.color.is_on())
-        }
+    let text = if let Some(format) = arguments.output.as_ref().and_then(Format::data) {
+        format.write(&data(&jobs), &arguments.template)?
+    } else {
+        let width = terminal::width().filter(|_| arguments.output.is_none());
+        rendered(&jobs, arguments.all, width, arguments.color.is_on())
     };
     exit::print(&text)?;
     // After the output, so that the log of a pipeline shows what the gate has failed for.

@@ -53,6 +53,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
+    /// Certificate to serve metrics with at --metrics-address, in PEM; reloaded when the file
+    /// changes.
+    /// [default: that of the webhook]
+    #[arg(long, value_name = "PATH", env = "MEDLEY_METRICS_TLS_CERT")]
+    #[arg(requires_all = ["metrics_address", "metrics_tls_key"])]
+    metrics_tls_cert: Option<PathBuf>,
+
+    /// Private key of that certificate, in PEM.
+    #[arg(long, value_name = "PATH", env = "MEDLEY_METRICS_TLS_KEY")]
+    #[arg(requires = "metrics_tls_cert")]
+    metrics_tls_key: Option<PathBuf>,
+
     #[command(flatten)]
     callers: CallerArguments,
 
@@ -130,9 +142,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Origin::Files(certificates, authority) => (certificates, authority),
             Origin::Ours(reach) => (made(arguments, &client, reach).await?, None),
         };
+        let metrics_files = match (&arguments.metrics_tls_cert, &arguments.metrics_tls_key) {
+            (Some(certificate), Some(key)) => Some(Files::open(certificate, key, Files::EVERY)?),
+            _ => None,
+        };
         let settings = Settings {
             address: arguments.address,
             metrics: arguments.metrics_address,
+            metrics_files,
             certificates,
             callers: arguments.callers.verification(),
             health,

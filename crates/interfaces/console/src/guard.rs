@@ -7,12 +7,13 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, ORIGIN, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, ORIGIN, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderValue, Method};
 
 use crate::Console;
+use crate::cookies::authority;
 use crate::error::Problem;
 
 /// Everything is loaded from this origin; inline scripts and styles are blocked.
@@ -41,7 +42,7 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let options = &console.shared().options;
-    let mut response = match check(request.method(), request.headers(), options) {
+    let mut response = match check(&request, options) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
@@ -62,21 +63,22 @@ pub(crate) async fn guard(
     response
 }
 
-fn check(method: &Method, headers: &HeaderMap, options: &crate::Options) -> Result<(), Problem> {
-    let field = |name| headers.get(name).and_then(|it| it.to_str().ok());
-    let host = field(HOST).unwrap_or_default();
+fn check(request: &Request, options: &crate::Options) -> Result<(), Problem> {
+    let headers = request.headers();
+    let host = authority(request.uri(), headers).unwrap_or_default();
     if !is_own_host(host, &options.hosts) {
         return Err(Problem::refused(format!(
             "This console is not called {host:?}. It accepts its address, localhost and the names \
          given with --console-host."
         )));
     }
-    if matches!(*method, Method::GET | Method::HEAD) {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
         return Ok(());
     }
     // Browsers send `Origin` with every POST. A request without one is a program's, which can use
     // the API server itself; `Referer` is no substitute, since pages can suppress it.
-    if field(ORIGIN).is_some_and(|origin| is_own_origin(origin, host)) {
+    let origin = headers.get(ORIGIN).and_then(|it| it.to_str().ok());
+    if origin.is_some_and(|origin| is_own_origin(origin, host)) {
         return Ok(());
     }
     Err(Problem::refused(

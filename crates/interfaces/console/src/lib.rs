@@ -5,9 +5,9 @@
 //! that client. The console itself has no permissions in the cluster and needs none.
 //!
 //! ```text
-//! request -> guard (host, origin, headers) -> Visitor (session) -> page -> Viewer (caches) -> HTML
-//!                                                 |                  |
-//!                                              form: csrf     SSE: which kinds changed
+//! request -> guard (host, origin, headers) -> resume (cookie -> session) -> Visitor -> page -> Viewer (caches) -> HTML
+//!                                                                            |                 |
+//!                                                                         form: csrf    SSE: which kinds changed
 //! ```
 //!
 //! # Adding a page
@@ -33,15 +33,19 @@
 //!    SVG with presentation attributes.
 
 mod assets;
+mod cookies;
 mod derived;
 mod error;
 mod guard;
+mod keys;
 mod layout;
 mod links;
 mod live;
+mod oidc;
 mod pages;
 mod permissions;
 mod rate;
+mod resume;
 mod secret;
 mod server;
 mod session;
@@ -57,7 +61,11 @@ use platform::AddressPolicy;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use keys::{KeysError, SessionKeys};
+pub use oidc::{Issuer, ProviderError, ProviderSettings};
+
 use links::Links;
+use oidc::Provider;
 use rate::Attempts;
 use session::Sessions;
 
@@ -92,6 +100,10 @@ pub struct Options {
     pub addresses: AddressPolicy,
     /// The client whose mirrors, proxies and CA certificates apply to registry lookups.
     pub registries: oci::Client,
+    /// The keys of session cookies: shared by replicas, or of this process.
+    pub keys: SessionKeys,
+    /// Where users can sign in, besides with a token.
+    pub provider: Option<ProviderSettings>,
 }
 
 /// A console; clones share everything.
@@ -103,6 +115,7 @@ pub struct Console {
 pub(crate) struct Shared {
     options: Options,
     sessions: Sessions,
+    provider: Option<Provider>,
     links: Links,
     attempts: Attempts,
     stopping: watch::Sender<bool>,
@@ -113,10 +126,13 @@ impl Console {
     pub fn new(mut options: Options) -> Self {
         // No request may ever use the permissions of the user who runs the console.
         options.cluster.auth_info = kube::config::AuthInfo::default();
+        let cluster = options.cluster.clone();
+        let provider = options.provider.clone();
         Self {
             shared: Arc::new(Shared {
+                sessions: Sessions::new(cluster.clone(), options.keys.clone()),
+                provider: provider.map(|settings| Provider::new(settings, cluster)),
                 options,
-                sessions: Sessions::default(),
                 links: Links::default(),
                 attempts: Attempts::default(),
                 stopping: watch::Sender::new(false),
@@ -142,21 +158,25 @@ impl Console {
         tls: Option<serving::Tls>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        let port = listener.local_addr().map_or(0, |address| address.port());
-        let router = server::router(self.clone(), port);
+        let router = server::router(self.clone());
         let stopping = async {
             stop.await;
             // Event streams would otherwise stay open for ever.
             self.shared.stopping.send_replace(true);
         };
-        serving::serve(
+        let serving = serving::serve(
             listener,
             tls,
             LIMITS,
             move |request| server::answer(router.clone(), request),
             stopping,
-        )
-        .await;
+        );
+        let sessions = &self.shared.sessions;
+        tokio::select! {
+            () = serving => {}
+            // Never ends.
+            () = sessions.keys.follow(|| sessions.drop_ended()) => {}
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {

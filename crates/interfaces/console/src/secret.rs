@@ -9,9 +9,9 @@ use sha2::{Digest as _, Sha256};
 /// Digest by which a secret is stored: reading the memory does not reveal it.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// 256 random bits, as text for URLs and cookies.
-pub(crate) fn random() -> String {
-    let mut bytes = [0_u8; 32];
+/// Random bytes.
+pub(crate) fn bytes<const LENGTH: usize>() -> [u8; LENGTH] {
+    let mut bytes = [0_u8; LENGTH];
     // The generator fails only where the system has no entropy source, and then nothing is safe.
     #[expect(
         clippy::expect_used,
@@ -20,7 +20,12 @@ pub(crate) fn random() -> String {
     SystemRandom::new()
         .fill(&mut bytes)
         .expect("the system has random numbers");
-    URL_SAFE_NO_PAD.encode(bytes)
+    bytes
+}
+
+/// 256 random bits, as text for URLs and cookies.
+pub(crate) fn random() -> String {
+    URL_SAFE_NO_PAD.encode(bytes::<32>())
 }
 
 /// The digest of a secret.

@@ -8,8 +8,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
-use http::header::SET_COOKIE;
-use http::{HeaderValue, request::Parts};
+use http::request::Parts;
 use serving::Incoming;
 use tower::ServiceExt as _;
 
@@ -17,17 +16,13 @@ use crate::error::Problem;
 use crate::layout::Theme;
 use crate::pages::{PAGES, sign_in};
 use crate::visitor::Fields;
-use crate::{Console, assets, guard, live};
-
-/// The port that the console listens on: an extension of requests.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Port(pub(crate) u16);
+use crate::{Console, assets, cookies, guard, live, resume};
 
 /// Size limit of request bodies: forms are small.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// All routes.
-pub(crate) fn router(console: Console, port: u16) -> Router {
+pub(crate) fn router(console: Console) -> Router {
     let mut router = Router::new()
         .merge(sign_in::routes())
         .route("/theme", post(theme))
@@ -39,10 +34,9 @@ pub(crate) fn router(console: Console, port: u16) -> Router {
     router
         .fallback(async || Problem::missing("There is no such page."))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn_with_state(console.clone(), resume::resume))
+        // Layers run from the last to the first: the guard runs before any cookie or body is read.
         .layer(from_fn_with_state(console.clone(), guard::guard))
-        // Layers run from the last to the first: the port is known before the guard, and the guard
-        // runs before any handler reads a body.
-        .layer(axum::Extension(Port(port)))
         .with_state(console)
 }
 
@@ -64,7 +58,7 @@ async fn theme(request: Request) -> Result<Response, Problem> {
         Theme::COOKIE,
         theme.name()
     );
-    set_cookie(&mut response, &cookie)?;
+    cookies::append(&mut response, &cookie)?;
     Ok(response)
 }
 
@@ -73,14 +67,6 @@ pub(crate) fn local(path: Option<&str>) -> &str {
     path.filter(|path| path.starts_with('/') && !path.starts_with("//") && !path.contains('\\'))
         .filter(|path| path.chars().all(|c| c.is_ascii_graphic()))
         .unwrap_or("/")
-}
-
-/// Sets a cookie.
-pub(crate) fn set_cookie(response: &mut Response, cookie: &str) -> Result<(), Problem> {
-    let value = HeaderValue::from_str(cookie)
-        .map_err(|error| Problem::broken(format!("The cookie cannot be written: {error}")))?;
-    response.headers_mut().append(SET_COOKIE, value);
-    Ok(())
 }
 
 /// The client address, as far as it is known.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::{Form, RequestExt as _};
-use http::header::COOKIE;
 use http::request::Parts;
 use kube::Client;
 
 use crate::Console;
+use crate::cookies;
 use crate::error::Problem;
 use crate::layout::{Layout, Theme};
+use crate::resume::{Notice, Resumption};
 use crate::secret;
-use crate::server::Port;
 use crate::session::Session;
 use crate::viewer::Viewer;
 
@@ -24,6 +24,7 @@ const CSRF: &str = "csrf";
 pub(crate) struct Visitor {
     pub(crate) console: Console,
     pub(crate) session: Arc<Session>,
+    notice: Notice,
     theme: Theme,
     /// The path and query of the request.
     here: String,
@@ -50,7 +51,7 @@ impl Visitor {
         Layout {
             user: Some(self.session.user.clone()),
             csrf: self.session.csrf.clone(),
-            notice: self.session.take_notice(),
+            notice: self.notice.take(),
             section,
             here: self.here.clone(),
             theme: self.theme,
@@ -61,7 +62,8 @@ impl Visitor {
 
     /// Redirects to another page, which shows a message.
     pub(crate) fn done(&self, what: impl Into<String>, next: &str) -> Response {
-        self.session.set_notice(what.into());
+        // In a cookie, since another replica may show the next page.
+        self.notice.set(&what.into());
         Redirect::to(next).into_response()
     }
 }
@@ -75,9 +77,8 @@ impl FromRequestParts<Console> for Visitor {
             .path_and_query()
             .map_or("/", |it| it.as_str())
             .to_owned();
-        let session = cookie(parts, &session_cookie(console, parts))
-            .and_then(|name| console.shared().sessions.find(&name));
-        let Some(session) = session else {
+        let resumed = parts.extensions.get::<Resumption>();
+        let Some(Resumption { session, notice }) = resumed.cloned() else {
             // After signing in, a form is not submitted again.
             let next = if parts.method == http::Method::GET {
                 here
@@ -89,6 +90,7 @@ impl FromRequestParts<Console> for Visitor {
         Ok(Self {
             console: console.clone(),
             session,
+            notice,
             theme: theme(parts),
             here,
         })
@@ -97,31 +99,7 @@ impl FromRequestParts<Console> for Visitor {
 
 /// The theme in the browser's cookie.
 pub(crate) fn theme(parts: &Parts) -> Theme {
-    cookie(parts, Theme::COOKIE).map_or(Theme::Auto, |name| Theme::named(&name))
-}
-
-/// The name of the cookie. Browsers share cookies between ports, so the name contains the port.
-pub(crate) fn session_cookie(console: &Console, parts: &Parts) -> String {
-    let port = parts.extensions.get::<Port>().map_or(0, |port| port.0);
-    // With the `__Host-` prefix, browsers accept the cookie only from this host over TLS.
-    let prefix = if console.shared().options.secure {
-        "__Host-"
-    } else {
-        ""
-    };
-    format!("{prefix}medley-session-{port}")
-}
-
-/// A cookie of the request.
-pub(crate) fn cookie(parts: &Parts, name: &str) -> Option<String> {
-    let headers = parts.headers.get_all(COOKIE).into_iter();
-    let pairs = headers
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'));
-    pairs
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(known, _)| *known == name)
-        .map(|(_, value)| value.to_owned())
+    cookies::value(parts, Theme::COOKIE).map_or(Theme::Auto, |name| Theme::named(&name))
 }
 
 /// The fields of a form.

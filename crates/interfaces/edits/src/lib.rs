@@ -4,12 +4,18 @@
 //! the same messages. The domain crates decide what to write; this crate sends it without losing
 //! concurrent changes.
 
+mod acting;
 mod configs;
+mod hand_over;
 mod images;
+mod layers;
 mod placement;
 
+pub use acting::{Acting, Operators, acting, acting_on_pins, acting_on_polls, operators};
 pub use configs::{Configs, registry};
+pub use hand_over::{hand_over, take_step};
 pub use images::{Policies, Refreshed, refresh};
+pub use layers::scale;
 pub use placement::{gated_pods, release_pod};
 
 /// Attempts to write a change that conflicts with other writers.

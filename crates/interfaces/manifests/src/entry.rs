@@ -110,12 +110,34 @@ pub(crate) enum When {
     Console,
     /// When the console has host names.
     ConsoleHosts,
+    /// When the console serves plain HTTP.
+    ConsolePlain,
+    /// When the console has a certificate.
+    ConsoleTls,
+    /// When users of the console sign in at an OpenID Connect provider.
+    ConsoleOidc,
+    /// When that provider has a certificate of a private CA.
+    ConsoleOidcCa,
+    /// When the console reads files of Secrets.
+    ConsoleFiles,
     /// When there are several replicas.
     Replicated,
     /// When common names of API servers are given.
     ClientNames,
     /// When admission webhooks accept only API servers.
     RequireClientCert,
+    /// When environment variables are given.
+    Environment,
+    /// On OpenShift.
+    Openshift,
+    /// Elsewhere.
+    NotOpenshift,
+    /// On OpenShift, where importer pods are created.
+    OpenshiftImports,
+    /// On OpenShift, where its Prometheus scrapes the metrics.
+    OpenshiftMonitoring,
+    /// On OpenShift, where the console has host names.
+    OpenshiftConsole,
 }
 
 /// Objects with the same condition.
@@ -150,6 +172,9 @@ impl Entry {
     }
 }
 
+/// The key of a field under a condition; `None` if the condition does not hold.
+pub(crate) type FieldKey = dyn Fn(When, &str) -> Option<String>;
+
 /// Values for the objects: those of the options, or marks that become template expressions.
 pub(crate) struct Fill {
     pub(crate) namespace: String,
@@ -159,11 +184,36 @@ pub(crate) struct Fill {
     pub(crate) jobs: String,
     pub(crate) profiles: String,
     pub(crate) console_hosts: String,
+    pub(crate) console_issuer: String,
+    pub(crate) console_client: String,
     pub(crate) client_names: String,
+    /// The first host name of the console.
+    pub(crate) console_host: String,
     /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
     pub(crate) api_servers: Value,
+    /// Environment variables of the operator and the webhooks, by name.
+    pub(crate) environment: Value,
     /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
     pub(crate) named_secrets: BTreeMap<String, BTreeSet<String>>,
     /// A conditional argument of a program.
     pub(crate) argument: Box<dyn Fn(When, String) -> Option<String>>,
+    /// The key of a conditional field.
+    pub(crate) key: Box<FieldKey>,
+}
+
+impl Fill {
+    /// Sets a field of an object under a condition.
+    pub(crate) fn set(&self, object: &mut Value, when: When, key: &str, value: Value) {
+        if let Some(key) = (self.key)(when, key) {
+            object[key] = value;
+        }
+    }
+
+    /// An item of a list under a condition. In a template it is one line, as an argument is; JSON is YAML.
+    pub(crate) fn item(&self, when: When, value: &Value) -> Option<Value> {
+        // Two closing braces would end an action of the template.
+        let line = value.to_string().replace('}', "} ");
+        let line = (self.argument)(when, line.trim_end().to_owned())?;
+        Some(serde_json::from_str(&line).unwrap_or_else(|_| line.into()))
+    }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! Options --objects--> the objects, in the order of creation
 //!            files---> the same as files: plain, for kustomize, Helm, OLM and krew
+//! state  ---uninstall::plan--> the steps that remove an installation
 //! ```
 //!
 //! Everything is described once, in entries: objects, the [`Part`] they belong to, and their
@@ -15,8 +16,10 @@ mod entry;
 mod files;
 mod job;
 mod monitoring;
+mod openshift;
 mod options;
 mod rbac;
+pub mod uninstall;
 mod workloads;
 
 #[cfg(test)]
@@ -29,7 +32,8 @@ pub use dashboards::DASHBOARDS;
 pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;
-pub use options::{Error, Options, PullSecrets};
+pub use openshift::{IMPORTER_CONSTRAINTS, IMPORTER_ROLE, PROMETHEUS};
+pub use options::{ConsoleOidc, Error, Options, PullSecrets};
 pub use rbac::{callers_role, job_role, profile_role, pull_secret_role, user_roles, webhook_role};
 
 use entry::{Entry, Fill, When};
@@ -46,8 +50,19 @@ pub const AUTHORITY: &str = "medley-webhook-authority";
 pub const CALLERS_NAMESPACE: &str = "kube-system";
 /// The ConfigMap in which kube-apiserver publishes the CAs of client certificates.
 pub const CALLERS: &str = "extension-apiserver-authentication";
+/// The optional Secret with environment variables of the controllers and the admission webhooks.
+pub const ENVIRONMENT: &str = "medley-environment";
+/// The optional ConfigMap with CA certificates that the controllers and the admission webhooks trust, one file for each key.
+pub const TRUSTED_CA: &str = "medley-trusted-ca";
 /// The Service of the console.
 pub const CONSOLE: &str = "medley-console";
+/// The Secret with the keys of the console's sessions, which its replicas create.
+pub const CONSOLE_KEYS: &str = "medley-console-keys";
+/// The Secret with the certificate of the console: `tls.crt` and `tls.key`.
+pub const CONSOLE_TLS: &str = "medley-console-tls";
+/// The Secret with the `client-secret` of the console at its OpenID Connect provider, and optionally
+/// the provider's `ca.crt`.
+pub const CONSOLE_OIDC: &str = "medley-console-oidc";
 /// The leader election lease.
 pub const LEASE: &str = "medley";
 /// The role of the controllers where they manage the ClusterVersion.
@@ -66,6 +81,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const REPOSITORY: &str = "ghcr.io/medley-dev/medley";
 /// The image of this version.
 pub const IMAGE: &str = concat!("ghcr.io/medley-dev/medley:", env!("CARGO_PKG_VERSION"));
+/// The image of this version that `oc adm must-gather` runs: with a shell and tar, which the product's image lacks.
+pub const MUST_GATHER_IMAGE: &str = concat!(
+    "ghcr.io/medley-dev/medley-must-gather:",
+    env!("CARGO_PKG_VERSION")
+);
 /// Source and documentation of Medley.
 pub const HOME: &str = "https://github.com/medley-dev/medley";
 /// The oldest supported Kubernetes: match conditions of webhooks and scheduling gates are stable
@@ -110,19 +130,24 @@ fn entries(fill: &Fill) -> Result<Vec<Entry>, Error> {
     entries.extend(crds()?);
     entries.extend(rbac::entries(fill)?);
     entries.extend(workloads::entries(fill));
+    entries.extend(openshift::entries(fill)?);
     entries.extend(monitoring::entries(fill));
+    // Parts in their order, whatever module describes an object.
+    entries.sort_by_key(|entry| entry.part);
     Ok(entries)
 }
 
 fn namespace(fill: &Fill) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": fill.namespace,
-            "labels": { "pod-security.kubernetes.io/enforce": "restricted" },
+    let mut metadata = json!({
+        "name": fill.namespace,
+        "labels": {
+            // Tells `medley uninstall` that the namespace came with Medley.
+            PART_OF: MEDLEY,
+            "pod-security.kubernetes.io/enforce": "restricted",
         },
-    })
+    });
+    openshift::mark_namespace(fill, &mut metadata);
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
 fn crds() -> Result<Vec<Entry>, Error> {
@@ -137,7 +162,23 @@ fn crds() -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
+/// The plural of a kind that an installation has, as in the path of requests.
+pub fn plural(kind: &str) -> String {
+    // Not from discovery: before an installation the cluster does not serve Medley's own kinds.
+    let lower = kind.to_lowercase();
+    match lower.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if lower.ends_with('s') => lower,
+        None => format!("{lower}s"),
+    }
+}
+
 /// Labels of the objects of a component.
 fn labels(name: &str) -> Value {
-    json!({ "app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "medley" })
+    json!({ "app.kubernetes.io/name": name, PART_OF: MEDLEY })
 }
+
+/// Label of the objects of an installation: the application that they belong to.
+pub(crate) const PART_OF: &str = "app.kubernetes.io/part-of";
+/// Its value.
+pub(crate) const MEDLEY: &str = "medley";

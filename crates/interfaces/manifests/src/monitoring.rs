@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::dashboards::{DASHBOARDS, WHEN};
 use crate::entry::{Entry, Fill, Part, When};
+use crate::openshift::{certify, verify};
 use crate::workloads::METRICS_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
@@ -41,18 +42,10 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
     ];
     let checked = When::Any(Job::CHECKED);
     let monitors = [
-        (When::Always, "metrics", service(namespace)),
-        (
-            When::Always,
-            "metrics",
-            service_monitor(ACCOUNT, namespace, &labels(ACCOUNT), "metrics"),
-        ),
+        (When::Always, "metrics", service(fill)),
+        (When::Always, "metrics", monitor(fill, ACCOUNT)),
         // Its Service is the one that the API server calls; metrics have a port of their own.
-        (
-            checked,
-            "metrics",
-            service_monitor(WEBHOOK, namespace, &labels(WEBHOOK), "metrics"),
-        ),
+        (checked, "metrics", monitor(fill, WEBHOOK)),
     ];
     let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {
         let object = dashboard.config_map(namespace);
@@ -67,8 +60,9 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
 }
 
 /// The headless Service of the operator's metrics, so that every replica is scraped.
-fn service(namespace: &str) -> Value {
-    json!({
+fn service(fill: &Fill) -> Value {
+    let namespace = &fill.namespace;
+    let mut service = json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": { "name": ACCOUNT, "namespace": namespace, "labels": labels(ACCOUNT) },
@@ -79,5 +73,14 @@ fn service(namespace: &str) -> Value {
                 "name": "metrics", "port": METRICS_PORT, "targetPort": "metrics", "protocol": "TCP",
             }],
         },
-    })
+    });
+    certify(fill, &mut service, ACCOUNT);
+    service
+}
+
+/// The ServiceMonitor of a Service.
+fn monitor(fill: &Fill, name: &str) -> Value {
+    let mut monitor = service_monitor(name, &fill.namespace, &labels(name), "metrics");
+    verify(fill, &mut monitor, name);
+    monitor
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{
-    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, OPENSHIFT_CONFIG, PLACEMENT_LEASE,
-    RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
+    ACCOUNT, AUTHORITY, CALLERS, CONSOLE_KEYS, Error, Job, NAMED_SECRETS, OPENSHIFT_CONFIG,
+    PLACEMENT_LEASE, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
 };
 
 /// Profiles that an installation has to enable.
@@ -68,6 +68,13 @@ pub fn pull_secret_role(account: &str) -> ClusterRole {
 pub fn callers_role() -> ClusterRole {
     let read = only(CALLERS, rule("", &["configmaps"], &["get"]));
     cluster_role(&format!("{WEBHOOK}-callers"), vec![read])
+}
+
+/// The rules of the operator where it serves the console: it keeps the keys of sessions in a Secret. RBAC
+/// cannot restrict `create` to a name.
+fn console_rules() -> [PolicyRule; 2] {
+    let kept = only(CONSOLE_KEYS, rule("", &["secrets"], &["get", "update"]));
+    [kept, rule("", &["secrets"], &["create"])]
 }
 
 /// The ClusterRoles for users.
@@ -145,6 +152,10 @@ fn operator(fill: &Fill) -> Result<Vec<Entry>, Error> {
     let file = "optional/placement.yaml".to_owned();
     let role = pull_secret_role(ACCOUNT);
     entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);
+    let rules = console_rules();
+    let objects = elsewhere(fill, &fill.namespace, CONSOLE_KEYS, &rules, &[ACCOUNT]);
+    let file = "optional/console.yaml";
+    entries.push(Entry::new(Part::Rbac, When::Console, file, objects));
     // By name, in each namespace: `get` for all Secrets of a namespace would be more than the
     // policies ask for.
     for (namespace, names) in &fill.named_secrets {
@@ -243,7 +254,8 @@ fn granted(
     Ok(Entry::new(Part::Rbac, when, file, objects))
 }
 
-fn bound(fill: &Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
+/// A ClusterRole, and its binding to an account, as objects.
+pub(crate) fn bound(fill: &Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
     let name = role.metadata.name.clone().unwrap_or_default();
     let binding = binding(fill, "ClusterRole", &name, account);
     Ok(vec![serde_json::to_value(role)?, binding])

@@ -3,7 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
+use crate::openshift::{
+    certificate_mount, certificate_volume, certify, mark_pods, metrics_arguments,
+};
+use crate::{
+    ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, CONSOLE_KEYS, CONSOLE_OIDC,
+    CONSOLE_TLS, ENVIRONMENT, Job, TRUSTED_CA, WEBHOOK, labels,
+};
 
 /// Health port of the operator.
 const HEALTH_PORT: u16 = 8081;
@@ -11,13 +17,20 @@ const HEALTH_PORT: u16 = 8081;
 pub(crate) const METRICS_PORT: u16 = 8443;
 /// Console port.
 const CONSOLE_PORT: u16 = 8080;
+/// Its name in the Service.
+pub(crate) const CONSOLE_PORT_NAME: &str = "console";
 /// Port that the API server calls.
 const WEBHOOK_PORT: u16 = 9443;
 /// Health port of the webhooks, so that kubelets never compete with other clients for a connection.
 const WEBHOOK_HEALTH_PORT: u16 = 8082;
 
+/// Where the CA certificates of the installation are mounted.
+const CA_FOLDER: &str = "/etc/medley/trusted-ca";
+
 const FILE: &str = "operator.yaml";
-/// The console has no plain file: it takes an argument of the operator.
+/// Where the operator finds the files of the console's Secrets.
+const CONSOLE_FILES: &str = "/etc/medley-console";
+/// Of objects without a plain file: the console takes an argument of the operator, and variables have no default.
 const NO_FILE: &str = "";
 
 /// All entries.
@@ -25,6 +38,12 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
     let checked = When::Any(Job::CHECKED);
     let entry = |part, when, file: &str, object| Entry::new(part, when, file, vec![object]);
     vec![
+        entry(
+            Part::Operator,
+            When::Environment,
+            NO_FILE,
+            environment(fill),
+        ),
         entry(Part::Operator, When::Always, FILE, operator(fill)),
         entry(
             Part::Operator,
@@ -32,7 +51,13 @@ pub(crate) fn entries(fill: &Fill) -> Vec<Entry> {
             FILE,
             budget(fill, ACCOUNT),
         ),
-        entry(Part::Operator, When::Console, NO_FILE, console(fill)),
+        entry(Part::Operator, When::ConsolePlain, NO_FILE, console(fill)),
+        entry(
+            Part::Operator,
+            When::ConsoleTls,
+            NO_FILE,
+            console_with_tls(fill),
+        ),
         entry(Part::Webhook, checked, FILE, webhook(fill)),
         entry(Part::Webhook, checked, FILE, budget(fill, WEBHOOK)),
         entry(Part::Webhook, checked, FILE, webhook_service(fill)),
@@ -68,6 +93,7 @@ fn operator(fill: &Fill) -> Value {
         "run".to_owned(),
         format!("--controllers={}", fill.jobs),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
+        format!("--ca={CA_FOLDER}"),
     ];
     arguments.extend((fill.argument)(
         When::Profiles,
@@ -95,6 +121,35 @@ fn operator(fill: &Fill) -> Value {
         When::ConsoleHosts,
         "--console-behind-tls".to_owned(),
     ));
+    arguments.extend(metrics_arguments(fill));
+    let issuer = format!("--console-oidc-issuer={}", fill.console_issuer);
+    let client = format!("--console-oidc-client-id={}", fill.console_client);
+    for (when, argument) in [
+        (
+            When::Console,
+            format!("--console-session-secret={CONSOLE_KEYS}"),
+        ),
+        (
+            When::ConsoleTls,
+            format!("--console-tls-cert={CONSOLE_FILES}/tls.crt"),
+        ),
+        (
+            When::ConsoleTls,
+            format!("--console-tls-key={CONSOLE_FILES}/tls.key"),
+        ),
+        (When::ConsoleOidc, issuer),
+        (When::ConsoleOidc, client),
+        (
+            When::ConsoleOidc,
+            format!("--console-oidc-client-secret-file={CONSOLE_FILES}/client-secret"),
+        ),
+        (
+            When::ConsoleOidcCa,
+            format!("--console-oidc-ca={CONSOLE_FILES}/ca.crt"),
+        ),
+    ] {
+        arguments.extend((fill.argument)(when, argument));
+    }
     let container = json!({
         "name": "operator",
         "args": arguments,
@@ -119,6 +174,7 @@ fn webhook(fill: &Fill) -> Value {
         format!("--health-address=0.0.0.0:{WEBHOOK_HEALTH_PORT}"),
         format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
         format!("--client-ca-configmap={CALLERS_NAMESPACE}/{CALLERS}"),
+        format!("--ca={CA_FOLDER}"),
     ];
     arguments.extend((fill.argument)(
         When::ClientNames,
@@ -128,6 +184,7 @@ fn webhook(fill: &Fill) -> Value {
         When::RequireClientCert,
         "--require-client-cert".to_owned(),
     ));
+    arguments.extend(metrics_arguments(fill));
     let container = json!({
         "name": "webhook",
         "args": arguments,
@@ -142,8 +199,39 @@ fn webhook(fill: &Fill) -> Value {
     deployment(fill, WEBHOOK, container)
 }
 
+/// Variables of the operator and the webhooks, such as those of proxies.
+fn environment(fill: &Fill) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(fill, ENVIRONMENT),
+        "type": "Opaque",
+        "stringData": fill.environment,
+    })
+}
+
 fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
     container["image"] = fill.image.clone().into();
+    // Both are optional, so that every kind of installation can be given them without other manifests: variables of any name,
+    // and CA certificates. Pods have to be restarted to read variables again.
+    container["envFrom"] = json!([{ "secretRef": { "name": ENVIRONMENT, "optional": true } }]);
+    let mut mounts =
+        vec![json!({ "name": "trusted-ca", "mountPath": CA_FOLDER, "readOnly": true })];
+    let mut volumes = vec![json!({
+        "name": "trusted-ca",
+        "configMap": { "name": TRUSTED_CA, "optional": true },
+    })];
+    mounts.extend(fill.item(When::OpenshiftMonitoring, &certificate_mount()));
+    volumes.extend(fill.item(When::OpenshiftMonitoring, &certificate_volume(name)));
+    if name == ACCOUNT {
+        let mount = json!({ "name": CONSOLE, "mountPath": CONSOLE_FILES, "readOnly": true });
+        mounts.extend(fill.item(When::ConsoleFiles, &mount));
+        // One volume for both Secrets, of which the installation may have one.
+        let secret = |name| json!({ "secret": { "name": name, "optional": true } });
+        let sources = [secret(CONSOLE_TLS), secret(CONSOLE_OIDC)];
+        let volume = json!({ "name": CONSOLE, "projected": { "sources": sources } });
+        volumes.extend(fill.item(When::ConsoleFiles, &volume));
+    }
     container["env"] = json!([{
         "name": "POD_NAMESPACE",
         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
@@ -160,6 +248,28 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
         "readOnlyRootFilesystem": true,
         "capabilities": { "drop": ["ALL"] },
     });
+    let mut marks = json!({ "labels": labels(name) });
+    mark_pods(fill, &mut marks);
+    let mut pod = json!({
+        "serviceAccountName": name,
+        "nodeSelector": { "kubernetes.io/os": "linux" },
+        // No user: that of the image, or on OpenShift one of the namespace's range, which it would have to be in.
+        "securityContext": {
+            "runAsNonRoot": true,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        // A standby replica should not be lost together with the leader.
+        "topologySpreadConstraints": [{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            // A preference, since on a cluster with one node both replicas have to run there.
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": labels(name) },
+        }],
+    });
+    container["volumeMounts"] = mounts.into();
+    pod["containers"] = json!([container]);
+    pod["volumes"] = volumes.into();
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -168,27 +278,7 @@ fn deployment(fill: &Fill, name: &str, mut container: Value) -> Value {
             "replicas": fill.replicas,
             "strategy": { "type": "RollingUpdate" },
             "selector": { "matchLabels": labels(name) },
-            "template": {
-                "metadata": { "labels": labels(name) },
-                "spec": {
-                    "serviceAccountName": name,
-                    "nodeSelector": { "kubernetes.io/os": "linux" },
-                    "securityContext": {
-                        "runAsNonRoot": true,
-                        "seccompProfile": { "type": "RuntimeDefault" },
-                    },
-                    // A standby replica should not be lost together with the leader.
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1,
-                        "topologyKey": "kubernetes.io/hostname",
-                        // A preference, since on a cluster with one node both replicas have to run
-                        // there.
-                        "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": { "matchLabels": labels(name) },
-                    }],
-                    "containers": [container],
-                },
-            },
+            "template": { "metadata": marks, "spec": pod },
         },
     })
 }
@@ -204,7 +294,8 @@ fn budget(fill: &Fill, name: &str) -> Value {
     })
 }
 
-/// Sessions are in the memory of one replica: a browser stays with it.
+/// Every replica continues a session. A browser stays with one nevertheless: each caches what the user
+/// has seen.
 fn console(fill: &Fill) -> Value {
     json!({
         "apiVersion": "v1",
@@ -214,14 +305,24 @@ fn console(fill: &Fill) -> Value {
             "selector": labels(ACCOUNT),
             "sessionAffinity": "ClientIP",
             "ports": [{
-                "name": "console", "port": 80, "targetPort": CONSOLE_PORT, "protocol": "TCP",
+                "name": CONSOLE_PORT_NAME, "port": 80, "targetPort": CONSOLE_PORT, "protocol": "TCP",
             }],
         },
     })
 }
 
+/// The same with TLS. OpenShift issues the certificate for the annotation; elsewhere the Secret is
+/// created by cert-manager or by the administrator.
+fn console_with_tls(fill: &Fill) -> Value {
+    let mut service = console(fill);
+    service["metadata"]["annotations"] =
+        json!({ "service.beta.openshift.io/serving-cert-secret-name": CONSOLE_TLS });
+    service["spec"]["ports"][0]["port"] = 443.into();
+    service
+}
+
 fn webhook_service(fill: &Fill) -> Value {
-    json!({
+    let mut service = json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(fill, WEBHOOK),
@@ -237,7 +338,9 @@ fn webhook_service(fill: &Fill) -> Value {
                 },
             ],
         },
-    })
+    });
+    certify(fill, &mut service, WEBHOOK);
+    service
 }
 
 /// Ingress to some pods; no other port can be reached from another node. Egress is left open,

@@ -162,8 +162,8 @@ pub fn target(
             placement.node_selector.insert(label, TRUE.to_owned());
         }
     }
-    // As KubeVirt does it for every migration, whatever the model. It takes any vendor label of the
-    // source (`getCPUVendorLabelKey`); of two, the right one is taken here.
+    // As KubeVirt after 1.7 does it for every migration, whatever the model. It takes any vendor label of
+    // the source (`getCPUVendorLabelKey`); of two, the right one is taken here.
     let has_vendor = |key: &String| key.starts_with(VENDOR_LABEL);
     if !placement.node_selector.keys().any(has_vendor) {
         let labels = source.labels.iter();

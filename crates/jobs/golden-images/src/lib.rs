@@ -17,9 +17,12 @@ pub mod alerts;
 pub mod architectures;
 pub mod cdi;
 pub mod conditions;
+pub mod coverage;
 pub mod dashboard;
+pub mod hand_over;
 pub mod hco;
 pub mod history;
+pub mod layers;
 pub mod list;
 pub mod names;
 pub mod overview;
@@ -28,7 +31,6 @@ pub mod policy;
 pub mod reasons;
 pub mod roles;
 pub mod ssp;
-pub mod upstream;
 pub mod vm;
 
 #[cfg(test)]

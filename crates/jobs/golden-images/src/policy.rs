@@ -8,6 +8,7 @@ use api::golden::{
     Discovery, GoldenImagePolicy, GoldenImagePolicySpec, ImagePolicy, NAME, Sniffing,
     UnchangedContent,
 };
+use api::mode::ModeSetting;
 use jiff::SignedDuration;
 use machinery::time::parse_duration;
 
@@ -37,6 +38,8 @@ pub struct Policy {
     pub sniffing: Sniffing,
     /// Whether a new image with unchanged disk content is imported.
     pub unchanged: UnchangedContent,
+    /// Whether the layers write, report or do nothing.
+    pub mode: ModeSetting,
     images: Vec<ImagePolicy>,
 }
 
@@ -198,6 +201,7 @@ impl Policy {
             discovery: spec.discovery,
             sniffing: spec.sniffing,
             unchanged: spec.unchanged_content,
+            mode: spec.mode,
             images,
         };
         (policy, wrong)

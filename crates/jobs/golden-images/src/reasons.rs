@@ -58,10 +58,33 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "InvalidSettings": "A field is invalid; a built-in value is used instead."
             => "Correct the fields that the message names.";
     }
-    of "GoldenImagePolicy", "Managing": "Medley creates the DataImportCrons and DataSources of images." {
-        "True" "Managing": "Medley creates the DataImportCrons and DataSources of images.";
+    of "GoldenImagePolicy", "Managing": "images-ssp creates the DataImportCrons and DataSources of images." with [NO_MODE] {
+        "True" "Managing": "No other operator does.";
         "False" "UpstreamOperatorRuns": "The SSP operator runs, so Medley writes none of its objects."
-            => "Scale the Deployment that the message names to 0, or disable images-ssp.";
+            => "None, unless Medley should: see `medley images take-over images-ssp`.";
+    }
+    of "GoldenImagePolicy", "ManagingTemplates": "images-hco writes the SSP." with [NO_MODE] {
+        "True" "Managing": "No other operator does.";
+        "False" "UpstreamOperatorRuns": "The HyperConverged cluster operator runs, so Medley writes none of its objects."
+            => "None, unless Medley should: see `medley images take-over images-hco`.";
+    }
+    of "GoldenImagePolicy", "ManagingImports": "images-cdi imports disks." with [NO_MODE] {
+        "True" "Managing": "No other operator does.";
+        "False" "UpstreamOperatorRuns": "CDI runs, so Medley writes none of its objects."
+            => "None, unless Medley should: see `medley images take-over images-cdi`.";
+    }
+    of "GoldenImagePolicy", "ManagingMachines": "images-vm sets the architecture of VMs." with [NO_MODE] {
+        "True" "Managing": "No other operator does.";
+    }
+    of "GoldenImagePolicy", "Covered": "Every image has a disk for every architecture of nodes." {
+        "True" "Covered": "Every image has a disk for every architecture of nodes.";
+        "False" "ArchitecturesMissing": "An image has no disk for an architecture that nodes have."
+            => "Enable multi-architecture images, or use an image that has the architecture.";
+    }
+    of "GoldenImagePolicy", "SwitchFollowed": "SSP and DataImportCrons follow the switch for multi-architecture images." {
+        "True" "SwitchFollowed": "SSP and DataImportCrons follow the switch for multi-architecture images.";
+        "False" "SwitchDrift": "The HyperConverged, the SSP and the DataImportCrons contradict each other."
+            => "Check the logs of the operator that should update the object that the message names.";
     }
     of HCO, "GoldenImagesAccepted": "The image settings are valid." with [TEMPLATES] {
         "True" "Accepted": "The image settings are valid.";
@@ -116,4 +139,11 @@ const TEMPLATES: &[Reason] = condition_reasons! {
         => "No action is needed unless they should run VMs.";
     "True, False" "NotInstalled": "A required CRD is not installed."
         => "Install the CRD that the message names; it is detected automatically.";
+};
+
+/// Of the conditions about the mode of a layer.
+const NO_MODE: &[Reason] = condition_reasons! {
+    "False" "SetByPolicy": "spec.mode of the policy is Assist or Off." => "Set it to Auto.";
+    "False" "NotInstalled": "The kind that the layer reconciles is not installed."
+        => "Install it; it is detected automatically.";
 };

@@ -8,13 +8,14 @@ mod tests;
 
 use api::golden::{GROUP, PLURAL, WEBHOOK};
 use api::hco::TEMPLATES;
+use api::operators::GenuineOperator;
 use api::rbac::{
     READ, and_read, editor, maintain_webhook, only, read_crds, rule, viewer, write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
+use crate::layers::Layer;
 use crate::ssp;
-use crate::upstream::{self, UpstreamOperator};
 
 /// The ClusterRole for reading policies.
 pub const VIEWER: &str = "medley-images-viewer";
@@ -28,8 +29,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The RBAC rules of the layer from nodes to the SSP.
 pub fn hco_rules() -> Vec<PolicyRule> {
-    let mut rules = common();
-    rules.extend(read_operator(&upstream::HCO));
+    let mut rules = common(Layer::Hco);
     rules.extend([
         rule(HCO, &["hyperconvergeds/status"], &["patch"]),
         // Creating an object with an owner reference needs the permission to delete it where
@@ -42,14 +42,12 @@ pub fn hco_rules() -> Vec<PolicyRule> {
 
 /// The RBAC rules of the layer from the SSP to DataImportCrons, DataSources and templates.
 pub fn ssp_rules() -> Vec<PolicyRule> {
-    let mut rules = common();
+    let mut rules = common(Layer::Ssp);
     let all = and_read(&["create", "patch", "delete"]);
     let changed = and_read(&["patch"]);
-    rules.extend(read_operator(&upstream::SSP));
     rules.extend([
         rule(SSP, &["ssps"], &changed),
         rule(SSP, &["ssps/status"], &["patch"]),
-        rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
         rule(CDI, &["dataimportcrons", "datasources"], &all),
         // An import that has to outlive its DataImportCron loses a label.
         rule(CDI, &["datavolumes"], &changed),
@@ -81,7 +79,7 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
 
 /// The RBAC rules of the layer for virtual machines.
 pub fn vm_rules() -> Vec<PolicyRule> {
-    let mut rules = common();
+    let mut rules = common(Layer::Vm);
     rules.extend([
         rule("kubevirt.io", &["virtualmachines"], &and_read(&["patch"])),
         rule(CDI, &["datasources", "datavolumes"], &READ),
@@ -107,9 +105,20 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// The RBAC rules that all layers need: what they watch.
-fn common() -> Vec<PolicyRule> {
-    vec![
+/// The RBAC rules of a layer for its mode: the policy and its status, and the genuine operator.
+pub(crate) fn mode_rules(layer: Layer) -> Vec<PolicyRule> {
+    let mut rules = vec![
+        rule(GROUP, &[PLURAL], &READ),
+        rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
+    ];
+    rules.extend(layer.operator().iter().flat_map(GenuineOperator::rules));
+    rules
+}
+
+/// The RBAC rules that a layer of these needs besides its own: what it watches.
+fn common(layer: Layer) -> Vec<PolicyRule> {
+    let mut rules = mode_rules(layer);
+    rules.extend([
         read_crds(),
         write_events(),
         rule("", &["nodes"], &READ),
@@ -117,19 +126,8 @@ fn common() -> Vec<PolicyRule> {
         // in them.
         only(TEMPLATES, rule("", &["configmaps"], &READ)),
         rule(HCO, &["hyperconvergeds"], &READ),
-        rule(GROUP, &[PLURAL], &READ),
-    ]
-}
-
-/// Permission to watch the Deployment and the Lease of an upstream operator.
-fn read_operator(operator: &UpstreamOperator) -> [PolicyRule; 2] {
-    [
-        only(operator.deployment, rule("apps", &["deployments"], &READ)),
-        only(
-            operator.lease,
-            rule("coordination.k8s.io", &["leases"], &READ),
-        ),
-    ]
+    ]);
+    rules
 }
 
 /// The ClusterRoles of users; the editor's includes the viewer's rules. The boot images of a whole

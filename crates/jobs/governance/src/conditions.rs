@@ -20,6 +20,8 @@ pub const INPUT_DEPENDENCY_DRIFT: &str = "InputDependencyDrift";
 pub const PREREQUISITES_MET: &str = "PrerequisitesMet";
 /// Targets have changed since the plan was generated.
 pub const PLAN_STALE: &str = "PlanStale";
+/// Other controllers set fields that the plan changes.
+pub const CONTESTED: &str = "Contested";
 /// The desired state of the profile is in force.
 pub const PROFILE_ACTIVE: &str = "ProfileActive";
 /// The plan may be applied.

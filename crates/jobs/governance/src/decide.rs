@@ -294,6 +294,7 @@ impl<'a> Decider<'a> {
             conditions::INPUT_DEPENDENCY_DRIFT,
             conditions::UPGRADE_AVAILABLE,
             conditions::PLAN_STALE,
+            conditions::CONTESTED,
             conditions::APPROVED,
         ] {
             self.clear(kind, "Ignored", "Not applicable - configuration is ignored");

@@ -12,6 +12,7 @@
 pub mod admission;
 pub mod alerts;
 pub mod approval;
+pub mod collisions;
 pub mod conditions;
 pub mod dashboard;
 pub mod decide;
@@ -25,6 +26,7 @@ pub mod intent;
 pub mod ownership;
 pub mod plan;
 pub mod profile;
+pub mod prototype;
 pub mod reasons;
 pub mod record;
 pub mod recorder;

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 pub use dry_run::DryRun;
 
+use crate::collisions::{Collision, collisions};
 use crate::decide::DecisionInputs;
 use crate::hash::PlanTerms;
 use crate::intent::Intent;
@@ -410,8 +411,10 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// The inputs it was derived from.
     pub inputs: Vec<Input>,
-    /// What may fail although everything is applied.
+    /// What may fail although everything is applied. The collisions are among them.
     pub warnings: Vec<String>,
+    /// Other controllers that set the same fields.
+    pub collisions: Vec<Collision>,
     /// The highest impact of all items.
     pub impact: Impact,
     /// The hash of the live targets.
@@ -430,6 +433,7 @@ pub fn assemble(
     terms: &PlanTerms,
 ) -> Result<Plan, String> {
     let mut items = Vec::new();
+    let mut contested = Vec::new();
     let mut changes_nothing = true;
     for (mut item, preview) in draft.items.into_iter().zip(previews) {
         if let Some(why) = &preview.refused {
@@ -473,6 +477,7 @@ pub fn assemble(
                 takeover.reclaimed |= takeover.manager == ROLLBACK_MANAGER;
             }
         }
+        contested.extend(collisions(&item, live, &preview.conflicts));
         items.push(item);
     }
     diff::fit(items.iter_mut().filter_map(|item| item.diff.as_mut()));
@@ -487,10 +492,13 @@ pub fn assemble(
     let hash = hash::snapshot_hash(entries)
         .map_err(|error| format!("Failed to compute snapshot hash: {error}"))?;
     let digest = hash::plan_digest(terms, &items);
+    let mut warnings = draft.warnings;
+    warnings.extend(contested.iter().map(ToString::to_string));
     Ok(Plan {
         items,
         inputs: draft.inputs,
-        warnings: draft.warnings,
+        warnings,
+        collisions: contested,
         impact,
         hash,
         digest,

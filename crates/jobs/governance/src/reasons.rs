@@ -39,6 +39,8 @@ pub const EVENTS: &[Event] = events! {
     Normal "InvalidPolicy" KIND => "a plan waits because an ApprovalPolicy that selects it cannot be evaluated";
     Normal "TooFewApprovals" KIND => "a plan waits for more approvals";
     Normal "PartlyApproved" KIND => "the approved items of a plan are in force, and the others wait";
+    Warning "UpstreamOperatorRuns" KIND
+        => "the virt-advisor-operator reconciles the configuration, so Medley does not";
     Normal "RemediationPaused" KIND => "a NodeHealthCheck is paused while nodes restart";
     Normal "RemediationResumed" KIND => "a NodeHealthCheck is resumed";
 };
@@ -82,6 +84,12 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "NoChange": "The inputs are unchanged.";
         "False" "Acknowledged": "An edit of the specification acknowledged the change.";
         "False" "DriftResolved": "The inputs are the same as before again.";
+        "False" "Ignored": "The action is Ignore.";
+    }
+    of KIND, "Contested": "Another controller sets fields that the plan changes, and would revert it." {
+        "True" "OtherController": "The message names the targets, the controllers and the fields."
+            => "Make the other controller leave the fields alone, as the message describes, or set the action to Ignore.";
+        "False" "NoOtherController": "No other controller is known to set the fields of the current plan.";
         "False" "Ignored": "The action is Ignore.";
     }
     of KIND, "UpgradeAvailable": "This version of the operator would plan differently." {

@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::profile::{Access, Profile, Registry};
+use crate::prototype;
 use crate::recorder::AUTHORITY;
 use crate::remediation;
 
@@ -65,6 +66,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     ];
     // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
+    rules.extend(prototype::OPERATOR.rules());
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
     rules
 }
@@ -170,7 +172,7 @@ pub fn user_roles() -> [ClusterRole; 5] {
     ]
 }
 
-/// The permission to read the history, only in the namespace of the operator: ControllerRevisions elsewhere contain the
+/// The permission to read the history, and which controllers run, only in the namespace of the operator: ControllerRevisions elsewhere contain the
 /// templates of workloads.
 pub fn history_role(namespace: &str) -> Role {
     Role {
@@ -179,7 +181,14 @@ pub fn history_role(namespace: &str) -> Role {
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
-        rules: Some(vec![rule("apps", &["controllerrevisions"], &READ)]),
+        rules: Some(vec![
+            rule("apps", &["controllerrevisions"], &READ),
+            // By which commands tell whether a controller will act on a change.
+            only(
+                api::published::LEASE,
+                rule("coordination.k8s.io", &["leases"], &["get"]),
+            ),
+        ]),
     }
 }
 

@@ -32,6 +32,8 @@ const CONTROL_PLANE: [&str; 2] = [
 pub struct MultiarchTuning {
     /// Selects the namespaces whose pods it places: `spec.namespaceSelector` of its ClusterPodPlacementConfig.
     namespaces: LabelSelector,
+    /// The same as written, for messages.
+    selector: Option<String>,
     /// Its own namespace.
     home: Option<String>,
 }
@@ -42,16 +44,27 @@ impl MultiarchTuning {
         let webhooks = registration.get("webhooks")?.as_array()?;
         let name = |webhook: &&Value| webhook.get("name").and_then(Value::as_str) == Some(WEBHOOK);
         let webhook = webhooks.iter().find(name)?;
-        let namespaces = match webhook.get("namespaceSelector") {
-            None | Some(Value::Null) => LabelSelector::everything(),
+        let selector = webhook.get("namespaceSelector");
+        let selector = selector.filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
+        let namespaces = match selector {
+            None => LabelSelector::everything(),
             // The API server has validated it.
             Some(selector) => LabelSelector::from_label_selector_object(selector).ok()?,
         };
         let home = webhook.pointer("/clientConfig/service/namespace");
         Some(Self {
             namespaces,
+            selector: selector.map(ToString::to_string),
             home: home.and_then(Value::as_str).map(ToOwned::to_owned),
         })
+    }
+
+    /// The namespaces whose pods it places, in a message.
+    pub(crate) fn describe_namespaces(&self) -> String {
+        match &self.selector {
+            None => "all namespaces".to_owned(),
+            Some(selector) => format!("the namespaces that its selector {selector} matches"),
+        }
     }
 
     /// Whether it places a pod. `labels` are those of the namespace.

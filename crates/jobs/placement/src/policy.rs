@@ -6,6 +6,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::mode::{ModeSetting, Ownership};
+use api::operators::RunningOperator;
 use api::placement::{
     FailurePolicy, Mode, NAME, OnMiss, OnNoMatch, PlacementPolicySpec, PullSecrets,
 };
@@ -16,6 +18,7 @@ use crate::exempt::ExemptNamespaces;
 use crate::gated::is_gated;
 use crate::multiarch::MultiarchTuning;
 use crate::names;
+use crate::ownership;
 use crate::settings::{RuntimeClass, Settings};
 
 /// Default time that a pod waits at the gate for a registry.
@@ -172,6 +175,8 @@ pub enum Skip {
     NotSelected,
     /// The multiarch-tuning-operator places it.
     PlacedByMultiarchTuning,
+    /// The policy `default` sets the operator mode `Off`.
+    ModeOff,
 }
 
 impl Skip {
@@ -183,6 +188,7 @@ impl Skip {
             Self::IgnoredOwner => "IgnoredOwner",
             Self::NotSelected => "NotSelected",
             Self::PlacedByMultiarchTuning => "PlacedByMultiarchTuning",
+            Self::ModeOff => "ModeOff",
         }
     }
 
@@ -193,6 +199,7 @@ impl Skip {
             Self::SwitchedOff => "the pod or its namespace opts out of placement",
             Self::IgnoredOwner => "the policy ignores pods of its owner",
             Self::NotSelected => "no policy selects it",
+            Self::ModeOff => "PlacementPolicy default sets operatorMode Off, so no pod is placed",
             Self::PlacedByMultiarchTuning => {
                 "the multiarch-tuning-operator places pods of this namespace; exclude the namespace in its \
                  ClusterPodPlacementConfig, and Medley places them"
@@ -205,6 +212,9 @@ impl Skip {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policies {
     ordered: Vec<Policy>,
+    /// For pods at the gate, if the operator mode is not `Auto`: they are released under the policy they were gated by.
+    leaving: Vec<Policy>,
+    mode: ModeSetting,
     complaints: BTreeMap<String, Vec<String>>,
     failure_policy: FailurePolicy,
     exempt: ExemptNamespaces,
@@ -226,6 +236,8 @@ impl Policies {
     ) -> Self {
         let mut all = Self {
             ordered: Vec::new(),
+            leaving: Vec::new(),
+            mode: ModeSetting::Auto,
             complaints: BTreeMap::new(),
             failure_policy: FailurePolicy::default(),
             exempt: ExemptNamespaces::default(),
@@ -240,6 +252,7 @@ impl Policies {
             if name == NAME {
                 has_default = true;
                 all.failure_policy = spec.failure_policy.unwrap_or_default();
+                all.mode = spec.operator_mode.unwrap_or_default();
                 for pattern in &spec.exempt_namespaces {
                     if !all.exempt.add(pattern) {
                         complaints.push(format!(
@@ -262,7 +275,45 @@ impl Policies {
         if !has_default {
             all.ordered.push(Policy::default());
         }
+        all.stand_back();
         all
+    }
+
+    /// Applies the operator mode: new pods are not gated and not changed, and gated ones leave the gate.
+    fn stand_back(&mut self) {
+        if self.mode == ModeSetting::Auto {
+            return;
+        }
+        self.leaving.clone_from(&self.ordered);
+        for policy in &mut self.leaving {
+            // With the affinity of their images, also those that no node runs: no pod is held for a policy that is not in
+            // force any more.
+            policy.on_no_match = OnNoMatch::Warn;
+        }
+        for policy in &mut self.ordered {
+            if policy.mode == Mode::Place {
+                policy.mode = Mode::Warn;
+            }
+            // An admission request that changes nothing is not worth a wait.
+            policy.on_miss = OnMiss::Ignore;
+        }
+        // Without the webhook nothing is missed.
+        self.failure_policy = FailurePolicy::Ignore;
+    }
+
+    /// Who places pods; `running` is the controller of the multiarch-tuning-operator.
+    pub fn ownership(&self, running: Option<&RunningOperator>) -> Ownership {
+        ownership::ownership(self.mode, self.multiarch.as_ref(), running)
+    }
+
+    /// What the policy `default` sets.
+    pub fn operator_mode(&self) -> ModeSetting {
+        self.mode
+    }
+
+    /// The live multiarch-tuning-operator.
+    pub fn multiarch(&self) -> Option<&MultiarchTuning> {
+        self.multiarch.as_ref()
     }
 
     /// The policies in a cluster with a live multiarch-tuning-operator, or without one.
@@ -294,13 +345,24 @@ impl Policies {
         {
             return Err(Skip::SwitchedOff);
         }
-        // A pod with our gate stays ours: the other operator gates pods at creation only, and would not place it.
-        let multiarch = self.multiarch.as_ref().filter(|_| !is_gated(pod));
+        let is_ours = is_gated(pod);
+        if self.mode == ModeSetting::Off && !is_ours {
+            return Err(Skip::ModeOff);
+        }
+        // A pod with our gate stays ours: the other operator gates pods at creation only, and would not place it. In mode
+        // Assist no pod is changed, and those of the other operator are worth a warning, too.
+        let beside = !is_ours && self.mode == ModeSetting::Auto;
+        let multiarch = self.multiarch.as_ref().filter(|_| beside);
         if multiarch.is_some_and(|it| it.places(namespace, labels, pod)) {
             return Err(Skip::PlacedByMultiarchTuning);
         }
         // The first match only; merging policies would make it hard to explain what applies to a pod.
-        let policy = self.ordered.iter().find(|it| it.selects(labels, pod));
+        let ordered = if is_ours && self.mode != ModeSetting::Auto {
+            &self.leaving
+        } else {
+            &self.ordered
+        };
+        let policy = ordered.iter().find(|it| it.selects(labels, pod));
         let policy = policy.ok_or(Skip::NotSelected)?;
         let owners = pod
             .pointer("/metadata/ownerReferences")

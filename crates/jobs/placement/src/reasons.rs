@@ -32,6 +32,7 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "True" "Placing": "Pods are placed.";
         "True" "Warning": "No pod is changed; clients get a warning for pods that no node can run.";
         "True" "Auditing": "No pod is changed; outcomes are only counted.";
+        "True" "StandingBack": "No pod is changed: spec.operatorMode of the policy default is Assist or Off.";
         "False" "InvalidPolicy": "The policy is invalid." => "Correct the fields named in the message.";
     }
     of POLICY, "PullSecretsReadable": "The pull secrets that images are inspected with can be read." {
@@ -44,6 +45,14 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "True" "Registered": "The webhook is registered.";
         "False" "NotRegistered": "The webhook is not registered: pods are scheduled to any node."
             => "Run `medley webhook --register --controllers placement`.";
+    }
+    of POLICY, "Managing": "Medley places the pods of all namespaces. Only the policy default has this condition." {
+        "True" "Managing": "No other operator places pods.";
+        "False" "UpstreamOperatorRuns": "The multiarch-tuning-operator places the pods of the namespaces that the message names."
+            => "None, unless Medley should: see `medley place take-over`.";
+        "False" "UpstreamOperatorStopped": "The multiarch-tuning-operator does not run, but its webhook is registered, so no operator places the pods of the namespaces that it selects."
+            => "Start it, or delete the MutatingWebhookConfiguration that the message names.";
+        "False" "SetByPolicy": "spec.operatorMode is Assist or Off." => "Set it to Auto.";
     }
     of POLICY, "NothingHeld": "No pod waits for a node that runs its images." {
         "True" "NothingHeld": "No pod is held.";

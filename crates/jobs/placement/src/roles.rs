@@ -9,6 +9,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::liveness::LEASE;
 use crate::multiarch;
+use crate::ownership;
 
 /// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-placement-viewer";
@@ -26,6 +27,8 @@ pub fn operator_rules() -> Vec<PolicyRule> {
         rule("", &["pods/status"], &["patch"]),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ]);
+    // Whether the multiarch-tuning-operator runs.
+    rules.extend(ownership::OPERATOR.rules());
     rules
 }
 

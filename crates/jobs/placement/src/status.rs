@@ -4,6 +4,7 @@
 mod tests;
 
 use api::condition::ConditionContent;
+use api::mode::{ModeSetting, Ownership};
 use api::placement::{
     Mode, PlacementPolicy, PlacementPolicyStatus, Pods, PullSecretsMode, WEBHOOK,
 };
@@ -24,6 +25,10 @@ pub struct PolicyStatusInputs<'a> {
     pub forbidden: &'a [String],
     /// Whether the MutatingWebhookConfiguration exists.
     pub admission_registered: bool,
+    /// The operator mode, which the policy `default` sets for all.
+    pub operator_mode: ModeSetting,
+    /// Who places pods, for the policy `default`.
+    pub ownership: Option<&'a Ownership>,
     /// The number of its pods whose images are being inspected.
     pub gated: usize,
     /// Its pods that no node can run, by namespace and name.
@@ -39,23 +44,25 @@ pub fn status(facts: &PolicyStatusInputs<'_>) -> PlacementPolicyStatus {
         .map(|it| it.conditions.as_slice())
         .unwrap_or_default();
     let generation = facts.object.metadata.generation;
-    let conditions = [
+    let mut conditions = vec![
         ready(facts),
         admission(facts),
         held(facts),
         pull_secrets(facts),
     ];
+    conditions.extend(facts.ownership.map(managing));
     debug_assert!(
         conditions
             .iter()
             .all(|condition| condition.is_among(CONDITIONS)),
         "{conditions:?}: not explained in reasons.rs"
     );
+    let conditions = conditions.into_iter();
     let conditions = conditions.map(|condition| condition.condition(known, facts.now, generation));
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     PlacementPolicyStatus {
         observed_generation: generation,
-        conditions: conditions.into(),
+        conditions: conditions.collect(),
         pods: Some(Pods {
             gated: count(facts.gated),
             held: count(facts.held.len()),
@@ -69,6 +76,12 @@ fn ready(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
         return ConditionContent::new(kind, false, "InvalidPolicy", facts.complaints.join("; "));
     }
     match facts.object.spec.mode {
+        Mode::Place if facts.operator_mode != ModeSetting::Auto => ConditionContent::new(
+            kind,
+            true,
+            "StandingBack",
+            "no pod is changed, because PlacementPolicy default sets spec.operatorMode",
+        ),
         Mode::Place => {
             ConditionContent::new(kind, true, "Placing", "pods are placed by this policy")
         }
@@ -85,6 +98,15 @@ fn ready(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
             "no pod is changed; outcomes are only counted",
         ),
     }
+}
+
+fn managing(ownership: &Ownership) -> ConditionContent {
+    ConditionContent::new(
+        "Managing",
+        ownership.manages(),
+        ownership.reason,
+        &ownership.message,
+    )
 }
 
 fn admission(facts: &PolicyStatusInputs<'_>) -> ConditionContent {

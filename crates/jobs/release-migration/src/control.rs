@@ -31,7 +31,7 @@ use jiff::Timestamp;
 
 pub use loaded::{LoadedRelease, PayloadFailure, PayloadFailureKind};
 pub use notices::Notice;
-pub use owner::{Owners, owners};
+pub use owner::{OPERATOR, Owners, owners, ownership};
 pub use release_target::{ReleaseTarget, StoredRelease, observed, owned};
 pub use rows::Tally;
 
@@ -81,9 +81,10 @@ pub struct Decision {
     pub next: Option<Timestamp>,
 }
 
-/// Whether Medley maintains the ClusterVersion: the policy requests it, and no other manager does.
+/// Whether Medley maintains the ClusterVersion: the policy requests it, no other manager does, and the cluster version
+/// operator does not run.
 pub fn keeps(policy: &ReleasePolicy, owners: &Owners) -> bool {
-    policy.spec.mode == Mode::Own && owners.of_status.is_empty()
+    policy.spec.mode == Mode::Own && owners.is_free()
 }
 
 /// Evaluates the release and computes all statuses.

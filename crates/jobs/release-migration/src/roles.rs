@@ -10,6 +10,8 @@ use api::rbac::{
 use api::release::{GROUP, PLURAL};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
+use crate::control::OPERATOR;
+
 /// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-release-viewer";
 /// ClusterRole of users who edit policies.
@@ -34,6 +36,8 @@ pub fn operator_rules() -> Vec<PolicyRule> {
         rule(GROUP, &[PLURAL], &and_read(&["create"])),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ];
+    // Whether the cluster version operator runs.
+    rules.extend(OPERATOR.rules());
     // Releases are images.
     rules.extend(read_network());
     rules

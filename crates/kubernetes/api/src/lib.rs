@@ -8,8 +8,9 @@
 //! The type of another project's kind has only the fields used here. All other fields are kept in
 //! `rest` and written back unchanged.
 //!
-//! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use, and
-//! what a Node reports about itself (`node`).
+//! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use,
+//! what a Node (`node`) and the running Medley (`published`) report about themselves, and how genuine
+//! operators are found (`operators`) and decide the mode of a controller beside them (`mode`).
 
 pub mod advisor;
 pub mod approval;
@@ -20,10 +21,13 @@ mod definition;
 pub mod golden;
 pub mod hco;
 pub mod kubevirt;
+pub mod mode;
 pub mod monitoring;
 pub mod node;
 pub mod openshift;
+pub mod operators;
 pub mod placement;
+pub mod published;
 pub mod rbac;
 pub mod reasons;
 pub mod release;

@@ -20,9 +20,11 @@ use std::time::Duration;
 
 use api::openshift::CONFIG_NAMESPACE as NAMESPACE;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::core::GroupVersionKind;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 use runtime::{Error, Manager, OptionalKinds};
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -123,30 +125,85 @@ async fn apply(manager: &Manager, registries: &Registries, before: Vec<String>) 
 }
 
 async fn gather(manager: &Manager) -> Result<ClusterNetwork, Error> {
-    let kinds = manager.optional_kinds();
+    let client = manager.client();
+    collect(&Reader::Caches(manager.optional_kinds()), &client).await
+}
+
+/// Reads the network of a cluster once, for a command on a workstation. Objects that its user may not read are reported by
+/// [`ClusterNetwork::over`], and the rest applies.
+pub async fn read(client: &Client) -> Result<ClusterNetwork, Error> {
+    collect(&Reader::Requests(client), client).await
+}
+
+/// Where the objects are read from.
+enum Reader<'a> {
+    /// Of a process that follows them.
+    Caches(&'a OptionalKinds),
+    Requests(&'a Client),
+}
+
+impl Reader<'_> {
+    /// Names and contents of all objects of a kind; none where it is not installed, or why it cannot be read.
+    async fn list(
+        &self,
+        kind: &GroupVersionKind,
+    ) -> Result<Result<Vec<(String, Value)>, String>, Error> {
+        let objects = match self {
+            Self::Caches(kinds) => match kinds.open(kind).await? {
+                Some(cache) => cache.list(),
+                None => Vec::new(),
+            },
+            Self::Requests(client) => {
+                let resource = ApiResource::from_gvk(kind);
+                let api: Api<DynamicObject> = Api::all_with((*client).clone(), &resource);
+                match api.list(&ListParams::default()).await {
+                    Ok(found) => found.items.into_iter().map(Arc::new).collect(),
+                    Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                    Err(kube::Error::Api(status)) if status.code == 403 => {
+                        return Ok(Err(status.message.clone()));
+                    }
+                    Err(error) => {
+                        return Err(Error::api(format!("listing {}", resource.plural))(error));
+                    }
+                }
+            }
+        };
+        let parts = |object: &Arc<DynamicObject>| {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            (name, object.data.clone())
+        };
+        Ok(Ok(objects.iter().map(parts).collect()))
+    }
+}
+
+async fn collect(reader: &Reader<'_>, client: &Client) -> Result<ClusterNetwork, Error> {
     let mut found = ClusterNetwork::default();
     for kind in mirrors() {
-        if let Some(cache) = kinds.open(&kind).await? {
-            for object in cache.list() {
-                let name = object.metadata.name.as_deref().unwrap_or_default();
-                found.add_mirrors(&format!("{} {name}", kind.kind), &object.data);
+        match reader.list(&kind).await? {
+            Ok(objects) => {
+                for (name, content) in objects {
+                    found.add_mirrors(&format!("{} {name}", kind.kind), &content);
+                }
             }
+            Err(problem) => found.problem(problem),
         }
     }
-    if let Some(object) = singleton(kinds, &images()).await? {
-        found.set_image(&object);
+    let images = reader.list(&images()).await?;
+    if let Some(content) = singleton(images, &mut found) {
+        found.set_image(&content);
     }
-    if let Some(object) = singleton(kinds, &proxies()).await? {
-        found.set_proxy(&object);
+    let proxies = reader.list(&proxies()).await?;
+    if let Some(content) = singleton(proxies, &mut found) {
+        found.set_proxy(&content);
     }
     if let Some(name) = found.trusted_ca().map(str::to_owned) {
-        match config_map(manager, &name).await? {
+        match config_map(client, &name).await? {
             Ok(mut data) => found.set_authorities(data.remove(TRUSTED_CA)),
             Err(problem) => found.problem(problem),
         }
     }
     if let Some(name) = found.additional_ca().map(str::to_owned) {
-        match config_map(manager, &name).await? {
+        match config_map(client, &name).await? {
             Ok(data) => found.set_registry_authorities(data),
             Err(problem) => found.problem(problem),
         }
@@ -154,21 +211,29 @@ async fn gather(manager: &Manager) -> Result<ClusterNetwork, Error> {
     Ok(found)
 }
 
-async fn singleton(
-    kinds: &OptionalKinds,
-    kind: &GroupVersionKind,
-) -> Result<Option<serde_json::Value>, Error> {
-    let cache = kinds.open(kind).await?;
-    let object = cache.and_then(|cache| cache.get("", SINGLETON));
-    Ok(object.map(|object| object.data.clone()))
+/// The content of the object with the only name that OpenShift reads.
+fn singleton(
+    objects: Result<Vec<(String, Value)>, String>,
+    found: &mut ClusterNetwork,
+) -> Option<Value> {
+    match objects {
+        Ok(objects) => {
+            let mut objects = objects.into_iter();
+            objects.find_map(|(name, content)| (name == SINGLETON).then_some(content))
+        }
+        Err(problem) => {
+            found.problem(problem);
+            None
+        }
+    }
 }
 
 /// The data of a ConfigMap, or why there is none.
 async fn config_map(
-    manager: &Manager,
+    client: &Client,
     name: &str,
 ) -> Result<Result<BTreeMap<String, String>, String>, Error> {
-    let maps: Api<ConfigMap> = Api::namespaced(manager.client(), NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     match maps.get_opt(name).await {
         Ok(Some(map)) => Ok(Ok(map.data.unwrap_or_default())),
         Ok(None) => Ok(Err(format!("ConfigMap {NAMESPACE}/{name} not found"))),

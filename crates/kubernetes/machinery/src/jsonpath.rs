@@ -1,21 +1,27 @@
 //! Paths into objects, as CRDs write them.
 //!
 //! Printer columns use kubectl's dialect of JSONPath (`client-go/util/jsonpath`), compiled once into
-//! a [`JsonPath`]. The scale subresource and selectable fields use plain dotted paths, a
+//! a [`JsonPath`]; so do the templates of `-o jsonpath` ([`Template`]) and `-o custom-columns` ([`CustomColumns`]). The scale subresource and selectable fields use plain dotted paths, a
 //! [`SimplePath`].
 
+mod columns;
 mod eval;
 mod parse;
+mod print;
 mod simple;
+mod template;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
+pub use columns::{ColumnsError, CustomColumns, align};
 pub use eval::EvalError;
 pub use parse::ParseError;
 pub(crate) use parse::unquote;
+pub(crate) use print::text;
 pub use simple::{SimplePath, SimplePathError};
+pub use template::{Template, TemplateError};
 
 /// A compiled path.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +40,17 @@ impl JsonPath {
     /// All values the path leads to. Missing fields lead nowhere; an index out of bounds or a
     /// filter on something that is no list is an error.
     pub fn find<'a>(&'a self, data: &'a Value) -> Result<Vec<&'a Value>, EvalError> {
-        eval::list(vec![data], &self.nodes)
+        eval::list(vec![data], &self.nodes, MissingFields::Ignore)
     }
+}
+
+/// Fields that no value has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingFields {
+    /// They lead nowhere.
+    Ignore,
+    /// They are errors.
+    Reject,
 }
 
 /// One step of a path.

@@ -6,6 +6,7 @@
 
 mod identity;
 mod kubeconfig;
+mod overrides;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use tower::util::{BoxService, MapRequestLayer, option_layer};
 use tower::{BoxError, Layer as _, ServiceExt as _};
 
 pub use self::kubeconfig::{ContextError, in_kubeconfig, in_usual_kubeconfig, usual};
+pub use self::overrides::{OverrideError, Overrides, check_names};
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]

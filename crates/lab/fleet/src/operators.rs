@@ -39,6 +39,7 @@ pub use kinds::{
     virtual_machine,
 };
 pub(crate) use kubevirt::default_labels as node_labels;
+pub use kubevirt::start_virt_controller;
 pub use start::start;
 
 /// The operators installed in a cluster.

@@ -154,10 +154,13 @@ impl Fixture {
         let what = format!("the descheduler is degraded: {degraded}");
         wait_until(&what, WAIT_TIMEOUT, async || {
             let object = json!(self.deschedulers().get("cluster").await?);
-            let status = &object["status"];
-            let condition = &status["conditions"][0];
-            let is = condition["type"] == "TargetConfigControllerDegraded"
-                && condition["status"] == degraded;
+            let conditions = object["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            let about = |it: &&Value| it["type"] == "TargetConfigControllerDegraded";
+            let Some(condition) = conditions.find(about) else {
+                return Ok(None);
+            };
+            let is = condition["status"] == degraded;
             let reason = condition["reason"].as_str().unwrap_or_default();
             Ok(is.then(|| reason.to_owned()))
         })

@@ -6,3 +6,7 @@
 mod cdi;
 #[path = "recordings/descheduler.rs"]
 mod descheduler;
+#[path = "recordings/kubevirt.rs"]
+mod kubevirt;
+#[path = "../recordings/kubevirt/roles.rs"]
+mod roles;

@@ -33,6 +33,7 @@ mod embedded;
 #[cfg(feature = "cluster")]
 mod genuine;
 mod hostile;
+mod isolated_host;
 mod layout;
 #[cfg(feature = "cluster")]
 mod lines;
@@ -73,6 +74,7 @@ pub use descheduler::DeschedulerPlayer;
 #[cfg(feature = "cluster")]
 pub use genuine::Fsync;
 pub use hostile::{Asked, FaultyServer, ScriptedResponse};
+pub use isolated_host::IsolatedHost;
 pub use layout::Layout;
 #[cfg(feature = "cluster")]
 pub use lines::Lines;

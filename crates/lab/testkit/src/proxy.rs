@@ -126,7 +126,13 @@ impl Proxy {
     /// All requests so far: status, method, and URL or `host:port`. A tunnel is logged when it ends.
     pub fn requests(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
-        log.lines().map(str::to_owned).collect()
+        // Connections without a request, such as the one that waited for the proxy to listen, have status 0.
+        let requests = log.lines().filter(|line| !line.starts_with("0 "));
+        requests.map(str::to_owned).collect()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     fn log(&self) -> PathBuf {

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use ::governance::decide::{
     Decision, DecisionInputs, Executed, Execution, NextStep, decide, drafted, executed, recorded,
 };
-use ::governance::{Profile, Registry, Snapshot, status_patch};
+use ::governance::{Profile, Registry, Snapshot, prototype, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
 use jiff::Timestamp;
 use kube::api::{NotUsed, Object};
@@ -37,6 +37,7 @@ use runtime::{
 };
 use tracing::warn;
 
+use crate::genuine::GenuineWatch;
 use approvals::Approvals;
 use cluster::NamedObjects;
 use history::History;
@@ -88,6 +89,8 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let history = History::follow(manager, &options.namespace);
     let approvals = Approvals::follow(manager, &options.namespace);
     let named = NamedObjects::watch(manager, &options.registry);
+    // Before the first write: the prototype's operator may run already.
+    let prototype = GenuineWatch::follow(manager, prototype::OPERATOR).await;
     if tokio::time::timeout(CRD_WAIT_BEFORE_WARNING, configs.synced())
         .await
         .is_err()
@@ -109,12 +112,14 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         foreign: foreign.clone(),
         named,
         history,
+        prototype,
         report: Report::new(manager),
         options: options.clone(),
     };
     // The leader creates missing configurations now, so that they exist when this returns; a follower queues them for
-    // when it leads.
-    if manager.fence().is_leader() {
+    // when it leads, and beside the prototype's operator they are queued for when that stops.
+    let alone = controller.prototype.running(Timestamp::now()).is_none();
+    if manager.fence().is_leader() && alone {
         advertise::ensure_all(&controller.client, &options.registry, &configs).await;
     } else {
         for profile in options.registry.iter() {
@@ -177,6 +182,19 @@ fn watch_dependencies(controller: &GovernanceController, queue: &Queue<Key>) {
             enqueue.add(Key::of(&config.metadata));
         }
     });
+    let (enqueue, configs, registry) = (
+        queue.clone(),
+        controller.configs.clone(),
+        controller.options.registry.clone(),
+    );
+    controller.prototype.on_change(move || {
+        for config in configs.list() {
+            enqueue.add(Key::of(&config.metadata));
+        }
+        for profile in registry.iter() {
+            enqueue.add(Key::new("", profile.about().name));
+        }
+    });
 }
 
 struct GovernanceController {
@@ -186,6 +204,7 @@ struct GovernanceController {
     foreign: OptionalKinds,
     named: NamedObjects,
     history: History,
+    prototype: GenuineWatch,
     report: Report,
     options: Options,
 }
@@ -197,7 +216,16 @@ impl Reconcile for GovernanceController {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         for _ in 0..MAX_ROUNDS_PER_RECONCILE {
-            let Some(config) = self.configs.find(key) else {
+            let found = self.configs.find(key);
+            // In each round: the operator may have been started in the middle of a plan.
+            let running = self.prototype.running(Timestamp::now());
+            let ownership = prototype::ownership(true, running.as_ref());
+            self.report.report_owner(key, found.as_deref(), &ownership);
+            if !ownership.manages() {
+                let until = running.and_then(|running| running.until());
+                return Ok(until.map_or(Next::Wait, Next::at));
+            }
+            let Some(config) = found else {
                 self.report.forget(&key.name);
                 advertise::ensure(&self.client, &self.options.registry, &key.name).await?;
                 return Ok(Next::Wait);

@@ -18,7 +18,7 @@ pub mod actions;
 pub mod cdi;
 mod cluster;
 pub mod hco;
+mod layer;
 mod layer_queue;
 pub mod ssp;
-mod upstream;
 pub mod vm;

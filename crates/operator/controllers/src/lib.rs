@@ -3,6 +3,7 @@
 //! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
 
 pub mod cpu;
+mod genuine;
 pub mod governance;
 pub mod health;
 pub mod images;
@@ -10,6 +11,7 @@ mod install;
 mod job;
 pub mod monitoring;
 pub mod placement;
+mod published;
 pub mod reasons;
 pub mod release;
 pub mod runtime_classes;
@@ -58,5 +60,6 @@ pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
     for job in &options.jobs {
         job::start(*job, manager, options).await?;
     }
+    published::publish(manager, options).await;
     Ok(())
 }

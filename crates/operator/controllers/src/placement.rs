@@ -34,6 +34,7 @@ use oci::Keyring;
 use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 use serde_json::{Value, json};
 
+use crate::genuine::GenuineWatch;
 use gated::GatedPods;
 use lease::ControllerLease;
 pub(crate) use report::Report;
@@ -82,6 +83,7 @@ pub async fn start(
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let registration = manager.watch(Cache::follow_named(registrations, api::placement::WEBHOOK));
     registration.synced().await;
+    let other = GenuineWatch::follow(manager, ::placement::ownership::OPERATOR).await;
     let pods = manager.watch(Cache::follow_matching(
         Api::all(client.clone()),
         names::UNSCHEDULED,
@@ -96,6 +98,7 @@ pub async fn start(
         registries: registries.clone(),
         pods,
         registration,
+        other,
         gated: GatedPods::default(),
         events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
@@ -120,6 +123,8 @@ fn watch_dependencies(controller: &PlacementController) {
     controller
         .registration
         .on_change(move |_| to.add(Work::Status));
+    let to = controller.queue.clone();
+    controller.other.on_change(move || to.add(Work::Status));
     let (to, events, started) = (
         controller.queue.clone(),
         controller.events.clone(),
@@ -177,6 +182,8 @@ struct PlacementController {
     registries: Registries,
     pods: Cache<Pod>,
     registration: Cache<MutatingWebhookConfiguration>,
+    /// The controller of the multiarch-tuning-operator.
+    other: GenuineWatch,
     gated: GatedPods,
     events: Events,
     report: Report,

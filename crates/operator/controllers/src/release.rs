@@ -26,6 +26,7 @@ use ::release_migration::control::{
 };
 use ::release_migration::payload::Selection;
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
+use api::operators::RunningOperator;
 use api::release::{NAME, ReleasePolicy, ReleasePolicySpec};
 use cluster_view::policies;
 use jiff::Timestamp;
@@ -39,6 +40,7 @@ use runtime::{
 };
 use tracing::info;
 
+use crate::genuine::GenuineWatch;
 use crate::status::write;
 use operators::Operators;
 use payloads::Payloads;
@@ -78,6 +80,8 @@ pub async fn start(
     }
     let queue = Queue::new();
     let payloads = Payloads::follow(manager, &queue, registries, folders).await;
+    // Before the first write: it may run without having written anything yet.
+    let operator = GenuineWatch::follow(manager, control::OPERATOR).await;
     foreign.synced().await;
     if foreign.cache(&kind_of::<ClusterVersion>()).is_none() {
         info!(
@@ -88,6 +92,7 @@ pub async fn start(
         client: manager.client(),
         foreign: foreign.clone(),
         payloads,
+        operator,
         operators: Operators::default(),
         events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
@@ -99,6 +104,8 @@ pub async fn start(
             to.add(policy_key());
         }
     });
+    let to = queue.clone();
+    controller.operator.on_change(move || to.add(policy_key()));
     queue.add(policy_key());
     // One worker, because there is one policy; the queue would hand its key to one worker at a time anyway.
     manager.start(controller, &queue, 1);
@@ -131,6 +138,8 @@ struct ReleaseController {
     client: Client,
     foreign: OptionalKinds,
     payloads: Payloads,
+    /// The cluster version operator.
+    operator: GenuineWatch,
     operators: Operators,
     events: Events,
     report: Report,
@@ -180,7 +189,17 @@ impl Reconcile for ReleaseController {
             let wait = at.duration_since(Timestamp::now());
             Duration::try_from(wait).unwrap_or_default()
         });
-        let next = [again, forbidden, due].into_iter().flatten().min();
+        // The end of a Lease is no event.
+        let ends = inputs
+            .owners
+            .operator
+            .as_ref()
+            .and_then(RunningOperator::until);
+        let ends = ends.map(|at| {
+            let wait = at.duration_since(Timestamp::now());
+            Duration::try_from(wait).unwrap_or_default()
+        });
+        let next = [again, forbidden, due, ends].into_iter().flatten().min();
         Ok(next.map_or(Next::Wait, Next::After))
     }
 }
@@ -216,10 +235,13 @@ impl ReleaseController {
         let pools = pools.iter().flat_map(Cache::list);
         let pools = pools.map(|it| decode(&it)).collect::<Result<_, _>>()?;
         let mut inputs = GatheredRelease {
-            owners: version
-                .as_ref()
-                .map(|it| owners(it, COMPONENT))
-                .unwrap_or_default(),
+            owners: Owners {
+                operator: self.operator.running(Timestamp::now()),
+                ..version
+                    .as_ref()
+                    .map(|it| owners(it, COMPONENT))
+                    .unwrap_or_default()
+            },
             aim: ReleaseTarget::default(),
             wanted: Err(no_target_release()),
             current: None,

@@ -2,6 +2,8 @@
 
 #[path = "common/ours.rs"]
 mod ours;
+#[path = "common/rivals.rs"]
+mod rivals;
 #[path = "governance/stage.rs"]
 mod stage;
 
@@ -9,6 +11,8 @@ mod stage;
 mod alerts;
 #[path = "governance/approvals.rs"]
 mod approvals;
+#[path = "governance/beside.rs"]
+mod beside;
 #[path = "governance/definition.rs"]
 mod definition;
 #[path = "governance/density.rs"]

@@ -14,6 +14,8 @@ mod copies;
 mod faults;
 #[path = "images/files.rs"]
 mod files;
+#[path = "common/genuine.rs"]
+mod genuine;
 #[path = "images/imports.rs"]
 mod imports;
 #[path = "common/jobs.rs"]
@@ -24,6 +26,8 @@ mod library;
 mod nodes;
 #[path = "common/ours.rs"]
 mod ours;
+#[path = "images/ownership.rs"]
+mod ownership;
 #[path = "images/pipeline.rs"]
 mod pipeline;
 #[path = "images/pods.rs"]

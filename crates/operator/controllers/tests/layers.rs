@@ -1,6 +1,8 @@
 //! The layers of golden images end to end: an API server, nodes, the upstream CRDs, our controllers, and a stand-in for
 //! CDI.
 
+#[path = "common/genuine.rs"]
+mod genuine;
 #[path = "layers/importer.rs"]
 mod importer;
 #[path = "common/jobs.rs"]
@@ -16,6 +18,8 @@ mod examples;
 mod machines;
 #[path = "layers/nodes.rs"]
 mod nodes;
+#[path = "layers/ownership.rs"]
+mod ownership;
 #[path = "layers/policy.rs"]
 mod policy;
 #[path = "layers/removal.rs"]

@@ -5,11 +5,15 @@
 mod images;
 #[path = "common/ours.rs"]
 mod ours;
+#[path = "common/rivals.rs"]
+mod rivals;
 #[path = "placement/stage.rs"]
 mod stage;
 
 #[path = "placement/abandoned.rs"]
 mod abandoned;
+#[path = "placement/beside.rs"]
+mod beside;
 #[path = "placement/chaos.rs"]
 mod chaos;
 #[path = "placement/down.rs"]

@@ -31,9 +31,11 @@ mod watches;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::Client;
 use runtime::access::EndpointAuthorizer;
 use runtime::metrics::Described;
+use serving::certificates::{Files, Tls};
 use serving::stopped;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -143,6 +145,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Additional address for metrics.
     pub metrics: Option<SocketAddr>,
+    /// The serving certificate there; by default that of the webhook.
+    pub metrics_files: Option<Files>,
     /// Serving certificate.
     pub certificates: Certificates,
     /// Verification of callers.
@@ -160,6 +164,7 @@ pub async fn serve(
     let settings = Settings {
         address,
         metrics: None,
+        metrics_files: None,
         certificates,
         callers: ClientVerification::default(),
         health: Health::default(),
@@ -172,6 +177,7 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<WebhookSer
     let Settings {
         address,
         metrics,
+        metrics_files,
         certificates,
         callers,
         health,
@@ -210,7 +216,21 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<WebhookSer
     let reviewer = Reviewer::new(client, callers);
     health.serving(reviewer.clone());
     if let Some(listener) = metrics {
-        let (tls, reviewer) = (tls.clone(), reviewer.clone());
+        let (metrics_tls, following) = match metrics_files {
+            Some(files) => {
+                let tls = Tls::new(files.pair())?;
+                (tls.clone(), tls.follow(files).boxed())
+            }
+            None => (tls.clone(), futures::future::ready(()).boxed()),
+        };
+        let mut over = stopping.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = stopped(&mut over) => {}
+                () = following => {}
+            }
+        });
+        let (tls, reviewer) = (metrics_tls, reviewer.clone());
         tasks.spawn(serve::listen_metrics(
             listener,
             tls,
@@ -391,6 +411,7 @@ pub async fn start_verifying(
     let settings = Settings {
         address,
         metrics: None,
+        metrics_files: None,
         certificates,
         callers,
         health: Health::default(),

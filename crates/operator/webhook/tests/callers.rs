@@ -31,6 +31,7 @@ async fn serve(
     let settings = Settings {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         metrics: None,
+        metrics_files: None,
         certificates: Certificates::SelfSigned(own),
         callers: ClientVerification {
             authority,

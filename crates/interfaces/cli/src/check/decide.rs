@@ -1,9 +1,11 @@
 //! Turns the state of a cluster into findings.
 
+mod ownership;
+mod rivals;
 mod running;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use machinery::json::settle_numbers;
 use manifests::{HOME, Job, OLDEST_KUBERNETES};
@@ -11,6 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::inputs::CheckInputs;
+use super::network;
+use super::openshift;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,14 +48,15 @@ pub(super) struct Finding {
 }
 
 /// A check before its result is known.
-struct Check {
+#[derive(Clone)]
+pub(super) struct Check {
     id: &'static str,
     group: &'static str,
     title: String,
 }
 
 impl Check {
-    fn new(id: &'static str, group: &'static str, title: impl Into<String>) -> Self {
+    pub(super) fn new(id: &'static str, group: &'static str, title: impl Into<String>) -> Self {
         let title = title.into();
         Self { id, group, title }
     }
@@ -68,31 +73,35 @@ impl Check {
         }
     }
 
-    fn ok(self) -> Finding {
+    pub(super) fn ok(self) -> Finding {
         self.finding(State::Ok, "")
     }
 
-    fn off(self, message: impl Into<String>) -> Finding {
+    pub(super) fn off(self, message: impl Into<String>) -> Finding {
         self.finding(State::Off, message)
     }
 
-    fn warning(self, message: impl Into<String>) -> Finding {
+    pub(super) fn warning(self, message: impl Into<String>) -> Finding {
         self.finding(State::Warning, message)
     }
 
-    fn failed(self, message: impl Into<String>) -> Finding {
+    pub(super) fn failed(self, message: impl Into<String>) -> Finding {
         self.finding(State::Failed, message)
     }
 
     /// State that could not be read: a warning, since it may be fine.
-    fn unreadable(self, why: &str) -> Finding {
+    pub(super) fn unreadable(self, why: &str) -> Finding {
         self.warning(format!("it cannot be read: {why}"))
             .hint("run the check as a user who may read it, such as a cluster-admin")
     }
 }
 
 impl Finding {
-    fn hint(self, hint: impl Into<String>) -> Self {
+    fn is_ok(&self) -> bool {
+        self.state == State::Ok
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -105,14 +114,19 @@ pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
     let mut findings = kubernetes(inputs);
     if inputs.pre {
         findings.extend(installing(inputs));
+        findings.extend(ownership::rivals(inputs));
     } else {
         findings.extend(kinds(inputs));
         findings.extend(running::permissions(inputs));
         findings.extend(running::operator(inputs));
         findings.extend(running::admission(inputs));
     }
+    findings.extend(openshift::decide(inputs));
     findings.extend(jobs(inputs));
+    findings.extend(network::decide(inputs));
+    findings.extend(rivals::rivals(inputs));
     if !inputs.pre {
+        findings.extend(ownership::modes(inputs));
         findings.extend(policies(inputs));
     }
     findings.push(monitoring(inputs));

@@ -1,6 +1,8 @@
 //! Reads the state of a cluster for the checks. A forbidden read is an input, too.
 
+mod ownership;
 mod permissions;
+mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +23,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::inputs::{CheckInputs, Observed, Policy, Version};
+use super::network;
+use super::openshift;
+use crate::layers::configured_jobs;
 use crate::read::api_error;
 
 /// What to read.
@@ -47,10 +52,12 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
     // The flags of the running operator before the defaults: the check asks about the installation
     // that exists.
     let jobs = wanted.jobs.clone().or(jobs).unwrap_or_else(standard);
+    let openshift = openshift::gather(client).await;
     let options = Options {
         namespace: namespace.to_owned(),
         jobs,
-        profiles,
+        profiles: profiles.clone(),
+        openshift: matches!(openshift, Ok(Some(_))),
         ..Options::default()
     };
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -77,6 +84,7 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
         },
         cannot_install,
         may_escalate,
+        openshift,
         namespace_exists: observed(namespaces.get_opt(namespace).await).map(|it| it.is_some()),
         definitions: definitions(client).await,
         webhook: observed(deployments.get_opt(WEBHOOK).await),
@@ -90,14 +98,17 @@ pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Re
             permissions::of_accounts(client, &options).await?
         },
         policies: policies(client).await,
+        network: network::gather(client, namespace).await,
+        rivals: rivals::rivals(client, &profiles, &kinds).await,
         monitored: monitored(client, namespace, &kinds).await,
+        ownership: ownership::read(client, &options.jobs).await,
         kinds,
         jobs: options.jobs,
     })
 }
 
 /// Turns an API error into a value for the checks.
-fn observed<T>(answer: Result<T, kube::Error>) -> Observed<T> {
+pub(super) fn observed<T>(answer: Result<T, kube::Error>) -> Observed<T> {
     answer.map_err(|error| format!("{:#}", api_error(error)))
 }
 
@@ -108,30 +119,6 @@ fn number(major: &str, minor: &str) -> Option<(u32, u32)> {
         text[..end.unwrap_or(text.len())].parse().ok()
     };
     Some((digits(major)?, digits(minor)?))
-}
-
-/// The controllers and profiles that the operator's Deployment is configured with.
-fn configured_jobs(deployment: &Deployment) -> (Option<BTreeSet<Job>>, BTreeSet<String>) {
-    let template = deployment
-        .spec
-        .as_ref()
-        .and_then(|it| it.template.spec.as_ref());
-    let containers = template
-        .map(|it| it.containers.as_slice())
-        .unwrap_or_default();
-    let arguments = containers.iter().flat_map(|it| it.args.iter().flatten());
-    let (mut jobs, mut profiles) = (None, BTreeSet::new());
-    for argument in arguments {
-        if let Some(names) = argument.strip_prefix("--controllers=") {
-            // An unknown name is a controller of a newer version, for which this one has no rules
-            // to check.
-            jobs = Some(names.split(',').filter_map(|it| it.parse().ok()).collect());
-        }
-        if let Some(names) = argument.strip_prefix("--enable-profile=") {
-            profiles.extend(names.split(',').map(str::to_owned));
-        }
-    }
-    (jobs, profiles)
 }
 
 /// Name of the webhook configuration of a job.
@@ -279,31 +266,6 @@ mod tests {
         assert_eq!(number("1", "36"), Some((1, 36)));
         assert_eq!(number("1", "30+"), Some((1, 30)));
         assert_eq!(number("", ""), None);
-    }
-
-    #[test]
-    fn jobs_and_profiles_are_read_from_operator_arguments() {
-        let deployment = |arguments: &[&str]| {
-            serde_json::from_value(json!({
-                "spec": {
-                    "selector": {},
-                    "template": { "spec": { "containers": [{ "name": "operator", "args": arguments }] } },
-                },
-            }))
-            .unwrap()
-        };
-        let deployed = deployment(&[
-            "run",
-            "--controllers=release,placement",
-            "--enable-profile=a,b",
-        ]);
-        let (jobs, profiles) = configured_jobs(&deployed);
-        assert_eq!(jobs, Some([Job::Release, Job::Placement].into()));
-        assert_eq!(profiles, ["a".to_owned(), "b".to_owned()].into());
-        assert_eq!(
-            configured_jobs(&deployment(&["run"])),
-            (None, BTreeSet::new())
-        );
     }
 
     #[test]

@@ -2,12 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::mode::Ownership;
+use api::operators::RunningOperator;
 use controllers::Job;
+use governance::collisions::Collision;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use serde_json::Value;
+
+use super::network::NetworkInputs;
+use super::openshift::OpenShift;
 
 /// A value read from the cluster, or why it could not be read.
 pub(super) type Observed<T> = Result<T, String>;
@@ -28,6 +34,8 @@ pub(super) struct CheckInputs {
     pub(super) may_escalate: Observed<bool>,
     /// Whether the namespace exists.
     pub(super) namespace_exists: Observed<bool>,
+    /// OpenShift, if the cluster is one.
+    pub(super) openshift: Observed<Option<OpenShift>>,
     /// Installed CRDs, as `plural.group`.
     pub(super) kinds: Observed<BTreeSet<String>>,
     /// Our CRDs as the cluster has them.
@@ -41,8 +49,30 @@ pub(super) struct CheckInputs {
     pub(super) endpoints: BTreeMap<String, Observed<usize>>,
     pub(super) accounts: Vec<Account>,
     pub(super) policies: Vec<Observed<Policy>>,
+    pub(super) network: NetworkInputs,
+    /// Other operators beside governance, placement and release.
+    pub(super) rivals: Rivals,
+    /// The modes of controllers beside genuine operators.
+    pub(super) ownership: Vec<JobOwnership>,
     /// Whether the ServiceMonitor of the operator exists.
     pub(super) monitored: Observed<bool>,
+}
+
+/// Operators of other projects that write what jobs of Medley write.
+#[derive(Debug, Clone)]
+pub(super) struct Rivals {
+    /// Who reconciles VirtPlatformConfigs.
+    pub(super) governance: Observed<Ownership>,
+    /// Who places pods.
+    pub(super) placement: Observed<Ownership>,
+    /// Who maintains the ClusterVersion.
+    pub(super) release: Observed<Ownership>,
+    /// Whether `spec.mode` of the ReleasePolicy is Own.
+    pub(super) owns_release: bool,
+    /// Other controllers that set fields of the targets of profiles.
+    pub(super) collisions: Observed<Vec<Collision>>,
+    /// The virt-platform-autopilot, if it runs.
+    pub(super) autopilot: Observed<Option<RunningOperator>>,
 }
 
 /// Version of the API server.
@@ -61,6 +91,26 @@ pub(super) struct Account {
     pub(super) missing: Observed<Vec<String>>,
     /// Bindings that grant it more than it needs.
     pub(super) surplus: Observed<Vec<String>>,
+}
+
+/// A controller of Medley and the genuine operator of its objects.
+#[derive(Debug, Clone)]
+pub(super) struct JobOwnership {
+    /// The controller, or the job.
+    pub(super) component: String,
+    /// Whether it runs, or is to run.
+    pub(super) enabled: bool,
+    pub(super) state: Observed<OwnershipState>,
+    /// The command that hands its objects over to Medley, if there is one.
+    pub(super) take_over: Option<String>,
+}
+
+/// Who writes the objects of a controller.
+#[derive(Debug, Clone)]
+pub(super) struct OwnershipState {
+    pub(super) ownership: Ownership,
+    /// The genuine operator, if it runs.
+    pub(super) running: Option<RunningOperator>,
 }
 
 /// A Medley policy object.

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
+use super::names::Named;
+
 /// Cobra's `ShellCompDirective`, of which two values are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Directive {
@@ -18,7 +20,7 @@ enum Directive {
 pub(super) fn answer(mut command: Command, words: &[String]) -> String {
     // Propagates global options to subcommands.
     command.build();
-    let (candidates, directive) = candidates(&command, words);
+    let (candidates, directive) = candidates(&command, words, Named::list);
     let mut text = String::new();
     for (word, help) in candidates {
         // Writing to a string cannot fail.
@@ -34,12 +36,30 @@ pub(super) fn answer(mut command: Command, words: &[String]) -> String {
 
 type Candidate = (String, String);
 
-fn candidates(command: &Command, words: &[String]) -> (Vec<Candidate>, Directive) {
+/// Lists the names of what an argument names, for the command line so far.
+type ListNames = fn(Named, &Command, &[String]) -> Vec<String>;
+
+fn candidates(command: &Command, words: &[String], list: ListNames) -> (Vec<Candidate>, Directive) {
     let (current, before) = match words.split_last() {
         Some((current, before)) => (current.as_str(), before),
         None => ("", &[][..]),
     };
     let place = Place::after(command, before);
+    // An option without its value could not be parsed.
+    let complete = match (place.waiting, before.split_last()) {
+        (Some(_), Some((_, complete))) => complete,
+        _ => before,
+    };
+    let values = |argument: &Arg, current: &str, prefix: &str| {
+        let (mut found, directive) = values(argument, current, prefix);
+        if let Some(named) = Named::of(&place.path, argument) {
+            let names = list(named, command, complete).into_iter();
+            // Names that the command line has already are not offered again: of several, each is given once.
+            let names = names.filter(|it| it.starts_with(current) && !before.contains(it));
+            found.extend(names.map(|it| (format!("{prefix}{it}"), String::new())));
+        }
+        (found, directive)
+    };
     if let Some(option) = place.waiting {
         return values(option, current, "");
     }
@@ -77,6 +97,8 @@ fn candidates(command: &Command, words: &[String]) -> (Vec<Candidate>, Directive
 /// Parser state at the end of the command line.
 struct Place<'a> {
     command: &'a Command,
+    /// The names of the subcommands that lead to it.
+    path: Vec<&'a str>,
     /// The option whose value comes next.
     waiting: Option<&'a Arg>,
     /// Number of positional arguments so far.
@@ -89,6 +111,7 @@ impl<'a> Place<'a> {
     fn after(command: &'a Command, words: &[String]) -> Self {
         let mut place = Self {
             command,
+            path: Vec::new(),
             waiting: None,
             positionals: 0,
             takes_options: true,
@@ -103,6 +126,7 @@ impl<'a> Place<'a> {
                 place.waiting = waits(place.command, word);
             } else if let Some(child) = place.command.find_subcommand(word) {
                 place.command = child;
+                place.path.push(child.get_name());
                 place.positionals = 0;
             } else {
                 place.positionals += 1;
@@ -182,11 +206,16 @@ fn first_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Every kind has a name after itself, and one more.
+    fn listed(named: Named, _: &Command, _: &[String]) -> Vec<String> {
+        vec![format!("{named:?}").to_lowercase(), "other".to_owned()]
+    }
+
     fn ask(words: &[&str]) -> (Vec<String>, Directive) {
         let mut command = crate::command("kubectl-medley");
         command.build();
         let words: Vec<String> = words.iter().map(|&it| it.to_owned()).collect();
-        let (found, directive) = candidates(&command, &words);
+        let (found, directive) = candidates(&command, &words, listed);
         (found.into_iter().map(|(it, _)| it).collect(), directive)
     }
 
@@ -220,6 +249,36 @@ mod tests {
         }
         assert!(ask(&[]).0.contains(&"status".to_owned()));
         assert!(!ask(&[""]).0.iter().any(|it| it.starts_with("__")));
+    }
+
+    #[test]
+    fn names_of_objects_are_completed() {
+        use Directive::Nothing;
+        for (words, expected) in [
+            (&["approve", ""][..], &["configs", "other"][..]),
+            (&["approve", "o"], &["other"]),
+            (&["images", "pin", "i"], &["images"]),
+            (&["images", "pin", "-n", "n"], &["namespaces"]),
+            (
+                &["images", "pin", "--namespace=n"],
+                &["--namespace=namespaces"],
+            ),
+            (&["status", "--context", "c"], &["contexts"]),
+            (&["status", "--cluster", "c"], &["clusters"]),
+            (&["status", "--user", "u"], &["users"]),
+            (&["cpu", "explain", "v"], &["virtualmachines"]),
+            (&["place", "explain", "p"], &["pods"]),
+            (&["place", "release", "pods", ""], &["other"]),
+            (&["release", "explain", "cl"], &["clusteroperators"]),
+            (&["cpu", "what-if", "--remove-node", "n"], &["nodes"]),
+        ] {
+            let (found, directive) = ask(words);
+            assert_eq!(
+                (found, directive),
+                (expected.iter().map(|&it| it.to_owned()).collect(), Nothing),
+                "{words:?}"
+            );
+        }
     }
 
     #[test]

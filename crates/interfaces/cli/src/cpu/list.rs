@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::objects::view;
 use crate::cluster::ClusterArguments;
-use crate::output::{Form, remark, table};
+use crate::output::{Form, ListOutputArguments, remark};
 use crate::{exit, process};
 
 /// Models shown in a wide table.
@@ -15,10 +15,8 @@ const SHOWN: usize = 5;
 /// Show the CPU models that the nodes support, one line per node class.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Output format.
-    /// [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[command(flatten)]
+    output: ListOutputArguments,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -32,11 +30,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let policy = &view.settings.policy;
     let groups = groups(&view.index, policy);
     let unknown = unknown_models(&view.index, policy);
-    if let Some(data) = arguments.output.and_then(Form::data) {
-        let list = json!({ "kind": "List", "items": groups, "unknownModels": unknown });
-        return exit::print(&data.write(&list)?);
+    let list = || json!({ "kind": "List", "items": groups, "unknownModels": unknown });
+    if let Some(text) = arguments.output.data(list)? {
+        return exit::print(&text);
     }
-    let text = match arguments.output {
+    let text = match arguments.output.form() {
         _ if groups.is_empty() => {
             remark("No nodes found.");
             return Ok(());
@@ -46,9 +44,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let names: Vec<String> = nodes.map(|node| format!("node/{node}\n")).collect();
             names.concat()
         }
-        form => render(&groups, form == Some(Form::Wide)),
+        form => render(&groups, form == Some(Form::Wide), &arguments.output),
     };
-    if arguments.output.is_none() && !unknown.is_empty() {
+    if arguments.output.form().is_none() && !unknown.is_empty() {
         remark(&format!(
             "Models without a known launch year are never chosen: {}. Add them to the CpuModelPolicy.",
             unknown.join(", ")
@@ -57,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)
 }
 
-fn render(groups: &[Group], wide: bool) -> String {
+fn render(groups: &[Group], wide: bool, output: &ListOutputArguments) -> String {
     let mut headers = vec!["ARCHITECTURE", "VENDOR", "HOST MODEL", "NODES"];
     headers.extend(["NEWEST MODEL", "SHARED BY", "MODELS"]);
     if wide {
@@ -84,5 +82,5 @@ fn render(groups: &[Group], wide: bool) -> String {
         }
         row
     });
-    table(&headers, rows)
+    output.table(&headers, rows)
 }

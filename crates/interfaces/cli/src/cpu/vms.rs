@@ -1,12 +1,18 @@
 //! `medley cpu vms`: the CPU models of running virtual machines.
 
+use api::cpu::CpuModelPolicy;
+use api::kubevirt::VirtualMachineInstance;
 use clap::Args;
 use cpu_models::{Review, RunningVm};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::objects::{all_running, view};
 use crate::cluster::ClusterArguments;
-use crate::output::{Form, remark, table};
+use crate::output::{Form, ListOutputArguments, remark};
+use crate::read::scoped;
+use crate::selector::SelectorArguments;
+use crate::watch::{Changes, Rows, WatchArguments};
 use crate::{exit, process};
 
 /// Show the CPU models of running virtual machines, and which of them are stale or stranded.
@@ -23,10 +29,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     stranded: bool,
 
-    /// Output format.
-    /// [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[command(flatten)]
+    output: ListOutputArguments,
 
     /// Namespace of the virtual machines.
     /// [default: that of the context]
@@ -38,36 +42,77 @@ pub(super) struct Arguments {
     all_namespaces: bool,
 
     #[command(flatten)]
+    selector: SelectorArguments,
+
+    #[command(flatten)]
+    watch: WatchArguments,
+
+    #[command(flatten)]
     cluster: ClusterArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (view, machines, namespace) = process::build_runtime()?.block_on(async {
+    let watch = arguments.watch.is_set(&arguments.output)?;
+    let (reviewed, namespace) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let namespace = arguments.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let wanted = (!arguments.all_namespaces).then_some(namespace.as_str());
-        let view = view(&client).await?;
-        let machines = all_running(&view, &client, wanted).await?;
-        anyhow::Ok((view, machines, namespace))
+        if watch {
+            arguments.watch(&client, wanted).await?;
+        }
+        anyhow::Ok((arguments.reviewed(&client, wanted).await?, namespace))
     })?;
-    let mut reviewed = view.reviewed(machines);
-    reviewed.retain(|(_, review)| arguments.wants(review));
-    if let Some(data) = arguments.output.and_then(Form::data) {
-        return exit::print(&data.write(&list(&reviewed))?);
+    if let Some(text) = arguments.output.data(|| list(&reviewed))? {
+        return exit::print(&text);
     }
-    let text = match arguments.output {
-        _ if reviewed.is_empty() => {
-            remark(&arguments.nothing(&namespace));
-            return Ok(());
+    if reviewed.is_empty() {
+        remark(&arguments.nothing(&namespace));
+        return Ok(());
+    }
+    exit::print(&arguments.text(&reviewed))
+}
+
+impl Arguments {
+    /// The selected VMs.
+    async fn reviewed(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<Vec<(RunningVm, Review)>> {
+        let view = view(client).await?;
+        let mut machines = all_running(&view, client, namespace).await?;
+        let api = scoped::<VirtualMachineInstance>(client, namespace);
+        if let Some(selected) = self.selector.selected(&api).await? {
+            machines.retain(|it| {
+                let machine = &it.machine;
+                selected.contains(&(machine.namespace.clone(), machine.name.clone()))
+            });
         }
-        Some(Form::Name) => names(reviewed.iter().map(|(running, _)| &running.machine.name)),
-        form => {
-            let wide = form == Some(Form::Wide);
-            render(&reviewed, arguments.all_namespaces, wide)
+        let mut reviewed = view.reviewed(machines);
+        reviewed.retain(|(_, review)| self.wants(review));
+        Ok(reviewed)
+    }
+
+    /// Prints the VMs, and those that change, until the process is stopped.
+    async fn watch(&self, client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
+        let mut changes = Changes::default();
+        changes.follow(scoped::<VirtualMachineInstance>(client, namespace));
+        changes.follow(Api::<CpuModelPolicy>::all(client.clone()));
+        let read = async || {
+            let shown = self.text(&self.reviewed(client, namespace).await?);
+            let compared = shown.clone();
+            Ok(Rows { shown, compared })
+        };
+        changes.print(read).await
+    }
+
+    fn text(&self, reviewed: &[(RunningVm, Review)]) -> String {
+        match self.output.form() {
+            Some(Form::Name) => names(reviewed.iter().map(|(running, _)| &running.machine.name)),
+            form => self.render(reviewed, form == Some(Form::Wide)),
         }
-    };
-    exit::print(&text)
+    }
 }
 
 impl Arguments {
@@ -114,39 +159,42 @@ pub(super) fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     lines.collect()
 }
 
-fn render(reviewed: &[(RunningVm, Review)], namespaces: bool, wide: bool) -> String {
-    let mut headers = vec!["NAME", "NODE", "MODEL", "TARGETS", "STATE"];
-    if namespaces {
-        headers.insert(0, "NAMESPACE");
-    }
-    if wide {
-        headers.extend(["REQUESTED", "SUPPORTERS", "NEEDED", "NEWER MODEL"]);
-    }
-    let rows = reviewed.iter().map(|(running, review)| {
-        let machine = &running.machine;
-        let mut row = vec![
-            machine.name.clone(),
-            running.node.clone(),
-            review.model.clone().unwrap_or_default(),
-            review.targets.to_string(),
-            state(review),
-        ];
+impl Arguments {
+    fn render(&self, reviewed: &[(RunningVm, Review)], wide: bool) -> String {
+        let namespaces = self.all_namespaces;
+        let mut headers = vec!["NAME", "NODE", "MODEL", "TARGETS", "STATE"];
         if namespaces {
-            row.insert(0, machine.namespace.clone());
+            headers.insert(0, "NAMESPACE");
         }
         if wide {
-            let needed = review.threshold.map(|needed| needed.nodes.to_string());
-            let newer = review.stale.as_ref().map(|stale| stale.model.clone());
-            row.extend([
-                machine.requested.to_string(),
-                review.supporters.to_string(),
-                needed.unwrap_or_default(),
-                newer.unwrap_or_default(),
-            ]);
+            headers.extend(["REQUESTED", "SUPPORTERS", "NEEDED", "NEWER MODEL"]);
         }
-        row
-    });
-    table(&headers, rows)
+        let rows = reviewed.iter().map(|(running, review)| {
+            let machine = &running.machine;
+            let mut row = vec![
+                machine.name.clone(),
+                running.node.clone(),
+                review.model.clone().unwrap_or_default(),
+                review.targets.to_string(),
+                state(review),
+            ];
+            if namespaces {
+                row.insert(0, machine.namespace.clone());
+            }
+            if wide {
+                let needed = review.threshold.map(|needed| needed.nodes.to_string());
+                let newer = review.stale.as_ref().map(|stale| stale.model.clone());
+                row.extend([
+                    machine.requested.to_string(),
+                    review.supporters.to_string(),
+                    needed.unwrap_or_default(),
+                    newer.unwrap_or_default(),
+                ]);
+            }
+            row
+        });
+        self.output.table(&headers, rows)
+    }
 }
 
 /// `Fine`, `Stale`, `Stranded:NoTarget,Stale`, `Undecided`.

@@ -10,12 +10,12 @@ use cpu_models::what_if::{Change, Outcome, Scenario as Side, Totals, what_if};
 use cpu_models::{NodeInputs, Policy};
 use governance::user_patches::list_valid_names;
 use k8s_openapi::api::core::v1::Node;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::{all_running, view};
 use super::vms::names;
 use crate::cluster::ClusterArguments;
-use crate::output::{Form, remark, table};
+use crate::output::{Form, ListOutputArguments, remark, table};
 use crate::{exit, process, read};
 
 /// Show how other nodes or another policy would change the CPU models of all virtual machines.
@@ -37,10 +37,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", group = "changes")]
     policy: Option<PathBuf>,
 
-    /// Output format.
-    /// [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[command(flatten)]
+    output: ListOutputArguments,
 
     #[command(flatten)]
     cluster: ClusterArguments,
@@ -88,8 +86,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         },
         &machines,
     );
-    let text = match (arguments.output.and_then(Form::data), arguments.output) {
-        (Some(data), _) => data.write(&outcome)?,
+    let data = arguments.output.data(|| json!(outcome))?;
+    let text = match (data, arguments.output.form()) {
+        (Some(data), _) => data,
         (None, Some(Form::Name)) => names(outcome.changes.iter().map(|change| &change.name)),
         (None, form) => render(&outcome, form == Some(Form::Wide)),
     };

@@ -5,7 +5,7 @@ use ::governance::values::short;
 use anyhow::anyhow;
 use clap::Args;
 
-use super::configs::ConfigArguments;
+use super::configs::ConfigChangeArguments;
 use crate::exit;
 use crate::output::{ConfirmArguments, remark};
 
@@ -23,17 +23,18 @@ pub(crate) struct Arguments {
     confirm: ConfirmArguments,
 
     #[command(flatten)]
-    config: ConfigArguments,
+    config: ConfigChangeArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    arguments.config.run(async |_, configs| {
-        let config = configs.get(&arguments.config.name).await?;
+    arguments.config.config.run(async |client, configs| {
+        let config = configs.get(&arguments.config.config.name).await?;
         let registry = edits::registry()?;
         let profile = registry
             .get(&config.spec.profile)
             .ok_or_else(|| anyhow!("there is no profile {}", config.spec.profile))?;
         let adoption = user_patches::adopt(&**profile, &config, arguments.path.as_deref())?;
+        arguments.config.check(&client).await?;
         for why in &adoption.refused {
             remark(why);
         }
@@ -52,13 +53,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print(&adopted.collect::<String>())?;
         arguments.confirm.ask("Set these options?")?;
         let review = adoption.is_for_review(&config);
-        configs.change(&config, adoption.patch(&config)).await?;
+        let changed = configs.change(&config, adoption.patch(&config)).await?;
         arguments.config.report("adopted")?;
         if review {
             exit::print(
                 "Its action is now DryRun: otherwise the operator would revert drift that was not adopted, without review.\n",
             )?;
         }
-        Ok(())
+        arguments.config.result(&configs, &changed).await
     })
 }

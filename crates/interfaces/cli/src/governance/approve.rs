@@ -14,7 +14,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::configs::ConfigArguments;
+use super::configs::ConfigChangeArguments;
 use super::render;
 use crate::exit;
 use crate::output::{ConfirmArguments, diff, section, short_digest};
@@ -45,13 +45,14 @@ pub(crate) struct Arguments {
     confirm: ConfirmArguments,
 
     #[command(flatten)]
-    config: ConfigArguments,
+    config: ConfigChangeArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    arguments.config.run(async |client, configs| {
-        let config = configs.get(&arguments.config.name).await?;
+    arguments.config.config.run(async |client, configs| {
+        let config = configs.get(&arguments.config.config.name).await?;
         let approving = arguments.decide(&config)?;
+        arguments.config.check(&client).await?;
         exit::print(&show(&approving, &config, !arguments.confirm.yes))?;
         arguments.confirm.ask("Apply it?")?;
         // Fails if the plan has changed since it was shown: the user would approve one that they
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.config.report("approved")?;
         match held {
             Some(held) => exit::print(&format!("It is not applied yet: {held}\n")),
-            None => Ok(()),
+            None => arguments.config.result(&configs, &changed).await,
         }
     })
 }

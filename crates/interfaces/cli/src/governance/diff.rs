@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 /// Whether something would change.
 fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
     process::build_runtime()?.block_on(async {
-        let attempts = arguments.planning.plan(false).await?;
+        let attempts = arguments.planning.plan(None).await?;
         let changes: Vec<Change> = attempts
             .iter()
             .filter_map(|attempt| match attempt {

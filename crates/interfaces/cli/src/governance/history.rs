@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use super::configs::configs;
 use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
-use crate::output::{TableForm, diff, list, short_digest, table};
+use crate::output::{
+    Format, FormatParser, TableForm, TemplateArguments, diff, list, short_digest, table,
+};
 use crate::{exit, process};
 
 /// Show the plans that were applied.
@@ -28,9 +30,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REVISION", requires = "name")]
     revision: Option<i64>,
 
-    /// Output format.
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: TableForm,
+    /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
+    /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
+    #[arg(short, long, value_parser = FormatParser::<TableForm>::new())]
+    #[arg(default_value = "table")]
+    output: Format<TableForm>,
+
+    #[command(flatten)]
+    template: TemplateArguments,
 
     #[command(flatten)]
     history: HistoryArguments,
@@ -82,13 +89,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 impl Arguments {
     fn write(&self, all: &[(String, Record)]) -> anyhow::Result<String> {
         match (self.output.data(), self.revision, all) {
-            (Some(data), Some(_), [(name, record)]) => data.write(&value(name, record)?),
+            (Some(data), Some(_), [(name, record)]) => {
+                data.write(&value(name, record)?, &self.template)
+            }
             (Some(data), _, _) => {
                 let items: Vec<Value> = all
                     .iter()
                     .map(|(name, record)| value(name, record))
                     .collect::<anyhow::Result<_>>()?;
-                data.write(&list(&items))
+                data.write(&list(&items), &self.template)
             }
             (None, Some(_), [(name, record)]) => Ok(one(name, record)),
             (None, _, []) => Ok("no plan has been applied\n".to_owned()),
@@ -97,7 +106,7 @@ impl Arguments {
     }
 
     fn listed(&self, all: &[(String, Record)]) -> String {
-        let wide = self.output == TableForm::Wide;
+        let wide = self.output.named() == Some(TableForm::Wide);
         let named = wide || self.name.is_none();
         let mut headers = vec!["REVISION", "DIGEST", "IMPACT", "APPROVED BY"];
         headers.extend(["STARTED", "OUTCOME", "FINISHED"]);

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::planning::{Attempt, Planned, PlanningArguments, Standing};
 use super::render;
-use crate::output::{TableForm, list, plural, section};
+use crate::controller::ControllerArguments;
+use crate::output::{Format, FormatParser, TableForm, TemplateArguments, list, plural, section};
 use crate::{exit, process};
 
 /// Plan configurations now, and show the result without changing anything.
@@ -21,19 +22,28 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     planning: PlanningArguments,
 
-    /// Output format.
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: TableForm,
+    /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
+    /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
+    #[arg(short, long, value_parser = FormatParser::<TableForm>::new())]
+    #[arg(default_value = "table")]
+    output: Format<TableForm>,
+
+    #[command(flatten)]
+    template: TemplateArguments,
 
     /// Make the operator recompute a stale plan from the current state. Approvals of the old plan
     /// do not carry over.
     #[arg(long, requires = "name", conflicts_with_all = ["offline", "profile"])]
     renew: bool,
+
+    #[command(flatten)]
+    controller: ControllerArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let attempts = arguments.planning.plan(arguments.renew).await?;
+        let renew = arguments.renew.then_some(&arguments.controller);
+        let attempts = arguments.planning.plan(renew).await?;
         exit::print(&arguments.write(&attempts)?)?;
         impossible(&attempts)
     })
@@ -42,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 impl Arguments {
     fn write(&self, attempts: &[Attempt]) -> anyhow::Result<String> {
         let Some(data) = self.output.data() else {
-            let wide = self.output == TableForm::Wide;
+            let wide = self.output.named() == Some(TableForm::Wide);
             let texts: Vec<String> = attempts
                 .iter()
                 .filter_map(|attempt| match attempt {
@@ -55,8 +65,8 @@ impl Arguments {
         };
         let values: Vec<Value> = attempts.iter().map(value).collect();
         match values.last() {
-            Some(single) if self.planning.is_single() => data.write(single),
-            _ => data.write(&list(&values)),
+            Some(single) if self.planning.is_single() => data.write(single, &self.template),
+            _ => data.write(&list(&values), &self.template),
         }
     }
 }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use api::advisor::{ApprovalRequirement, Phase, VirtPlatformConfig};
 use clap::Args;
 use cluster_view::history;
+use controllers::Job;
 use controllers::governance::{cluster, preview};
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
@@ -17,6 +18,7 @@ use kube::{Client, ResourceExt as _};
 use super::configs::configs;
 use super::selection::SelectionArguments;
 use super::source::SourceArguments;
+use crate::controller::ControllerArguments;
 use crate::version;
 
 /// Which configurations to plan, and on which cluster.
@@ -55,9 +57,15 @@ impl PlanningArguments {
     }
 
     /// Plans the selected configurations. With `renew`, the operator discards its plans of them.
-    pub(super) async fn plan(&self, renew: bool) -> anyhow::Result<Vec<Attempt>> {
+    pub(super) async fn plan(
+        &self,
+        renew: Option<&ControllerArguments>,
+    ) -> anyhow::Result<Vec<Attempt>> {
         let (planner, selected) = self.open().await?;
-        if renew {
+        if let Some(controller) = renew {
+            controller
+                .check(&planner.client, Job::Governance, true)
+                .await?;
             for config in &selected {
                 configs(&planner.client).renew(config).await?;
             }

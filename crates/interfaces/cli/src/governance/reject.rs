@@ -3,7 +3,7 @@
 use ::governance::user_patches;
 use clap::Args;
 
-use super::configs::ConfigArguments;
+use super::configs::ConfigChangeArguments;
 
 /// Reject the plan under review, so that it cannot be applied.
 ///
@@ -16,14 +16,16 @@ pub(crate) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    config: ConfigArguments,
+    config: ConfigChangeArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    arguments.config.run(async |_, configs| {
-        let config = configs.get(&arguments.config.name).await?;
+    arguments.config.config.run(async |client, configs| {
+        let config = configs.get(&arguments.config.config.name).await?;
         let patch = user_patches::reject(&config, arguments.reason.as_deref())?;
-        configs.change(&config, patch).await?;
-        arguments.config.report("rejected")
+        arguments.config.check(&client).await?;
+        let changed = configs.change(&config, patch).await?;
+        arguments.config.report("rejected")?;
+        arguments.config.result(&configs, &changed).await
     })
 }

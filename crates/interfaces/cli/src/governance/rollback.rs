@@ -4,7 +4,7 @@ use ::governance::user_patches;
 use clap::Args;
 use cluster_view::history::records;
 
-use super::configs::ConfigArguments;
+use super::configs::ConfigChangeArguments;
 use super::source::HistoryArguments;
 use crate::exit;
 use crate::output::{ConfirmArguments, short_digest};
@@ -32,24 +32,28 @@ pub(crate) struct Arguments {
     history: HistoryArguments,
 
     #[command(flatten)]
-    config: ConfigArguments,
+    config: ConfigChangeArguments,
 }
 
 /// Requests the inverse.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    arguments.config.run(async |client, configs| {
-        let name = &arguments.config.name;
+    arguments.config.config.run(async |client, configs| {
+        let name = &arguments.config.config.name;
         let config = configs.get(name).await?;
         if arguments.clear {
-            configs.change(&config, user_patches::go_forward(&config)?).await?;
+            let patch = user_patches::go_forward(&config)?;
+            arguments.config.check(&client).await?;
+            let changed = configs.change(&config, patch).await?;
             arguments.config.report("is no longer rolled back")?;
-            return exit::print(&format!(
+            exit::print(&format!(
                 "The operator now plans the desired state of the profile: review it with `medley diff {name}`, then `medley approve {name}`.\n"
-            ));
+            ))?;
+            return arguments.config.result(&configs, &changed).await;
         }
         let records = records(&client, &arguments.history.history_namespace, name).await?;
         let revision = user_patches::revision(&records, arguments.to, name)?;
         let patch = user_patches::roll_back(&config, revision)?;
+        arguments.config.check(&client).await?;
         let undone = records.iter().filter(|record| record.revision >= revision);
         let undone = undone.map(|record| {
             let digest = short_digest(&record.plan_digest);
@@ -57,12 +61,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         });
         exit::print(&format!("To be reverted:\n{}", undone.collect::<String>()))?;
         arguments.confirm.ask("Request a plan that reverts them?")?;
-        configs.change(&config, patch).await?;
+        let changed = configs.change(&config, patch).await?;
         let done = format!("will be rolled back to before revision {revision}");
         arguments.config.report(&done)?;
         exit::print(&format!(
             "Nothing is reverted yet. Review the plan with `medley diff {name}`, then `medley approve {name}`.\n\
              To return to the profile afterwards: `medley rollback {name} --clear`.\n"
-        ))
+        ))?;
+        arguments.config.result(&configs, &changed).await
     })
 }

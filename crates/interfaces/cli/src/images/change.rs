@@ -30,6 +30,11 @@ impl ChangeArguments {
         self.dry_run != DryRun::Client
     }
 
+    /// Whether the change is made, and not only tried.
+    pub(crate) fn is_persisted(&self) -> bool {
+        self.dry_run == DryRun::None
+    }
+
     /// Whether it is a server-side dry run.
     pub(crate) fn is_tried(&self) -> bool {
         self.dry_run == DryRun::Server

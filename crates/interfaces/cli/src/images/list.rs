@@ -1,24 +1,28 @@
 //! `medley images`: the boot images of a cluster, one line per architecture.
 
+use api::cdi::{DataImportCron, DataSource, DataVolume};
+use api::golden::GoldenImagePolicy;
 use api::ssp::GOLDEN_NAMESPACE;
 use clap::Args;
 use golden_images::overview::{Image, Variant, human_size};
 use jiff::Timestamp;
+use kube::{Api, Client};
 use machinery::time::human_duration;
 use serde_json::{Value, json};
 
 use super::objects::read;
 use crate::cluster::ClusterArguments;
-use crate::output::{Form, remark, short_digest, table};
+use crate::output::{Form, ListOutputArguments, remark, short_digest};
+use crate::read::scoped;
+use crate::selector::SelectorArguments;
+use crate::watch::{Changes, Rows, WatchArguments};
 use crate::{exit, process};
 
 /// Show the boot images of a cluster.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Output format.
-    /// [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[command(flatten)]
+    output: ListOutputArguments,
 
     /// Namespace of the images.
     #[arg(short, long, value_name = "NAME", default_value = GOLDEN_NAMESPACE)]
@@ -29,38 +33,88 @@ pub(super) struct Arguments {
     all_namespaces: bool,
 
     #[command(flatten)]
+    selector: SelectorArguments,
+
+    #[command(flatten)]
+    watch: WatchArguments,
+
+    #[command(flatten)]
     cluster: ClusterArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let objects = process::build_runtime()?.block_on(async {
+    let watch = arguments.watch.is_set(&arguments.output)?;
+    let (images, now) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let namespace = (!arguments.all_namespaces).then_some(arguments.namespace.as_str());
-        read(&client, namespace).await
+        if watch {
+            arguments.watch(&client).await?;
+        }
+        arguments.images(&client).await
     })?;
-    let images = objects.images();
-    if let Some(data) = arguments.output.and_then(Form::data) {
-        return exit::print(&data.write(&list(&images))?);
+    if let Some(text) = arguments.output.data(|| list(&images))? {
+        return exit::print(&text);
     }
-    let text = match arguments.output {
-        _ if images.is_empty() && arguments.all_namespaces => {
-            remark("No images found.");
-            return Ok(());
+    if images.is_empty() {
+        remark(&arguments.nothing());
+        return Ok(());
+    }
+    exit::print(&arguments.text(&images, now))
+}
+
+impl Arguments {
+    fn namespace(&self) -> Option<&str> {
+        (!self.all_namespaces).then_some(self.namespace.as_str())
+    }
+
+    /// The selected images, and the time of their ages.
+    async fn images(&self, client: &Client) -> anyhow::Result<(Vec<Image>, Timestamp)> {
+        let objects = read(client, self.namespace()).await?;
+        let mut images = objects.images();
+        let api = scoped::<DataSource>(client, self.namespace());
+        if let Some(selected) = self.selector.selected(&api).await? {
+            for image in &mut images {
+                let namespace = &image.namespace;
+                image
+                    .architectures
+                    .retain(|it| selected.contains(&(namespace.clone(), it.data_source.clone())));
+            }
+            images.retain(|it| !it.architectures.is_empty());
         }
-        _ if images.is_empty() => {
-            let namespace = &arguments.namespace;
-            remark(&format!(
-                "No images in namespace {namespace}; use -A for all namespaces."
-            ));
-            return Ok(());
+        Ok((images, objects.now))
+    }
+
+    /// Prints the images, and those that change, until the process is stopped.
+    async fn watch(&self, client: &Client) -> anyhow::Result<()> {
+        let mut changes = Changes::default();
+        changes.follow(scoped::<DataSource>(client, self.namespace()));
+        changes.follow(scoped::<DataImportCron>(client, self.namespace()));
+        changes.follow(scoped::<DataVolume>(client, self.namespace()));
+        changes.follow(Api::<GoldenImagePolicy>::all(client.clone()));
+        let start = Timestamp::now();
+        let read = async || {
+            let (images, now) = self.images(client).await?;
+            Ok(Rows {
+                shown: self.text(&images, now),
+                compared: self.text(&images, start),
+            })
+        };
+        changes.print(read).await
+    }
+
+    fn nothing(&self) -> String {
+        if self.all_namespaces {
+            return "No images found.".to_owned();
         }
-        Some(Form::Name) => names(&images),
-        form => {
-            let wide = form == Some(Form::Wide);
-            render(&images, arguments.all_namespaces, wide, objects.now)
+        let namespace = &self.namespace;
+        format!("No images in namespace {namespace}; use -A for all namespaces.")
+    }
+
+    fn text(&self, images: &[Image], now: Timestamp) -> String {
+        match self.output.form() {
+            Some(Form::Name) => names(images),
+            form => self.render(images, form == Some(Form::Wide), now),
         }
-    };
-    exit::print(&text)
+    }
 }
 
 fn list(images: &[Image]) -> Value {
@@ -77,28 +131,31 @@ fn names(images: &[Image]) -> String {
     names.concat()
 }
 
-fn render(images: &[Image], namespaces: bool, wide: bool, now: Timestamp) -> String {
-    let mut headers = vec!["IMAGE", "ARCHITECTURE", "STATE", "DIGEST", "AGE", "SIZE"];
-    if namespaces {
-        headers.insert(0, "NAMESPACE");
-    }
-    if wide {
-        headers.extend(["NEWEST", "PINNED", "VOLUME", "DATASOURCE", "SOURCE"]);
-    }
-    let mut rows = Vec::new();
-    for image in images {
-        for variant in &image.architectures {
-            let mut row = row(image, variant, now);
-            if namespaces {
-                row.insert(0, image.namespace.clone());
-            }
-            if wide {
-                row.extend(more(variant));
-            }
-            rows.push(row);
+impl Arguments {
+    fn render(&self, images: &[Image], wide: bool, now: Timestamp) -> String {
+        let namespaces = self.all_namespaces;
+        let mut headers = vec!["IMAGE", "ARCHITECTURE", "STATE", "DIGEST", "AGE", "SIZE"];
+        if namespaces {
+            headers.insert(0, "NAMESPACE");
         }
+        if wide {
+            headers.extend(["NEWEST", "PINNED", "VOLUME", "DATASOURCE", "SOURCE"]);
+        }
+        let mut rows = Vec::new();
+        for image in images {
+            for variant in &image.architectures {
+                let mut row = row(image, variant, now);
+                if namespaces {
+                    row.insert(0, image.namespace.clone());
+                }
+                if wide {
+                    row.extend(more(variant));
+                }
+                rows.push(row);
+            }
+        }
+        self.output.table(&headers, rows)
     }
-    table(&headers, rows)
 }
 
 fn row(image: &Image, variant: &Variant, now: Timestamp) -> Vec<String> {

@@ -5,12 +5,13 @@ use api::cdi::GROUP;
 use api::ssp::GOLDEN_NAMESPACE;
 use clap::Args;
 use cluster_view::images::ImageObjects;
-use golden_images::overview::{Image, Variant};
+use golden_images::overview::{Image, State, Variant};
 use governance::user_patches::list_valid_names;
 use kube::Client;
 use platform::known_architecture;
 
 use crate::cluster::ClusterArguments;
+use crate::controller::WaitArguments;
 use crate::output::remark;
 
 /// One image of a cluster.
@@ -54,6 +55,46 @@ impl ImageArgument {
             image,
             architecture,
         })
+    }
+}
+
+impl ImageArgument {
+    /// Waits until all selected variants satisfy a condition; an error if the import of one fails. Returns them.
+    pub(super) async fn wait_for(
+        &self,
+        selected: &SelectedImage,
+        wait: &WaitArguments,
+        what: &str,
+        is_met: impl Fn(&Variant) -> bool,
+    ) -> anyhow::Result<Vec<Variant>> {
+        let namespace = Some(self.namespace.as_str());
+        let what = format!("{what} of {}", selected.image.name);
+        wait.wait_for(&what, async || {
+            let found = ImageObjects::read(&selected.client, namespace).await?;
+            let images = found.map(|it| it.images()).unwrap_or_default();
+            let name = &selected.image.name;
+            let image = images.into_iter().find(|it| it.name == *name);
+            let Some(image) = image else {
+                bail!(
+                    "{name} was deleted from namespace {} meanwhile",
+                    self.namespace
+                );
+            };
+            let now = SelectedImage {
+                client: selected.client.clone(),
+                architecture: selected.architecture.clone(),
+                image,
+            };
+            let pending = now.variants().find(|it| !is_met(it));
+            if let Some(failed) = pending.filter(|it| it.import_failed || it.state == State::Failed)
+            {
+                let (why, name) = (failed.message.as_deref(), &failed.data_source);
+                bail!("{name}: {}", why.unwrap_or("its import fails"));
+            }
+            let variants = || now.variants().cloned().collect();
+            Ok(pending.is_none().then(variants))
+        })
+        .await
     }
 }
 

@@ -2,18 +2,34 @@
 //!
 //! All three write the GoldenImagePolicy, where `kubectl` and Git can write it as well.
 
+use std::collections::BTreeMap;
+
 use anyhow::{anyhow, bail};
 use api::cdi::Named;
-use api::golden::NAME;
+use api::golden::{GoldenImagePolicySpec, ImagePolicy, NAME};
 use clap::Args;
-use golden_images::overview::Variant;
+use golden_images::overview::{State, Variant};
 use golden_images::pins::{NewPin, PinError, RequestedVersion, hold, with_all, without};
 
 use super::change::ChangeArguments;
 use super::objects::{ImageArgument, SelectedImage};
 use super::policy::policies;
+use crate::controller::{ControllerArguments, WaitArguments};
 use crate::output::remark;
 use crate::{exit, process};
+
+/// How a pin is written.
+#[derive(Debug, Args)]
+struct PinWriteArguments {
+    #[command(flatten)]
+    change: ChangeArguments,
+
+    #[command(flatten)]
+    controller: ControllerArguments,
+
+    #[command(flatten)]
+    wait: WaitArguments,
+}
 
 /// Pin an image to a version, by default to the current one.
 ///
@@ -36,7 +52,7 @@ pub(super) struct PinArguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    change: ChangeArguments,
+    write: PinWriteArguments,
 }
 
 /// Remove the pin of an image, so that it follows new versions again.
@@ -46,7 +62,7 @@ pub(super) struct UnpinArguments {
     image: ImageArgument,
 
     #[command(flatten)]
-    change: ChangeArguments,
+    write: PinWriteArguments,
 }
 
 /// Roll an image back to an earlier version, and pin it to that version.
@@ -66,7 +82,7 @@ pub(super) struct RollbackArguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    change: ChangeArguments,
+    write: PinWriteArguments,
 }
 
 /// Pins a version.
@@ -93,7 +109,10 @@ pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
         for variant in selected.variants() {
             held.push(hold(variant, wanted, arguments.reason.as_deref())?);
         }
-        write(&selected, &held, &arguments.change, "pinned to").await
+        arguments
+            .write
+            .pin(&arguments.image, &selected, &held, "pinned to")
+            .await
     })
 }
 
@@ -121,7 +140,10 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
         for why in refused {
             remark(&format!("{why}; it stays unchanged"));
         }
-        write(&selected, &held, &arguments.change, "rolled back to").await
+        arguments
+            .write
+            .pin(&arguments.image, &selected, &held, "rolled back to")
+            .await
     })
 }
 
@@ -139,18 +161,17 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
                 selected.image.name
             );
         }
-        if arguments.change.is_sent() {
-            policies(&selected.client)
-                .change(arguments.change.is_tried(), |spec| {
-                    let mut spec = spec.clone();
-                    for (_, (image, architecture)) in &pinned {
-                        spec.images = without(&spec, image, architecture);
-                    }
-                    spec.images
-                })
-                .await?;
-        }
-        let suffix = arguments.change.suffix();
+        arguments
+            .write
+            .policy(&selected, |spec| {
+                let mut spec = spec.clone();
+                for (_, (image, architecture)) in &pinned {
+                    spec.images = without(&spec, image, architecture);
+                }
+                spec.images
+            })
+            .await?;
+        let suffix = arguments.write.change.suffix();
         let lines = pinned.iter().map(|(variant, _)| {
             let newest = match &variant.newest {
                 Some(newest) if variant.digest.as_ref() != Some(newest) => {
@@ -160,31 +181,78 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
             };
             format!("{} unpinned{suffix}{newest}\n", variant.data_source)
         });
-        exit::print(&lines.collect::<String>())
+        exit::print(&lines.collect::<String>())?;
+        let newest = pinned.iter().filter_map(|(variant, _)| {
+            Some((variant.data_source.clone(), variant.newest.clone()?))
+        });
+        arguments
+            .write
+            .result(&arguments.image, &selected, newest)
+            .await
     })
 }
 
-async fn write(
-    selected: &SelectedImage,
-    held: &[NewPin<'_>],
-    change: &ChangeArguments,
-    verb: &str,
-) -> anyhow::Result<()> {
-    if change.is_sent() {
-        policies(&selected.client)
-            // A function of the current spec, since the write is repeated on a conflict and must
-            // not drop pins that were added meanwhile.
-            .change(change.is_tried(), |spec| with_all(spec, held))
-            .await?;
+impl PinWriteArguments {
+    /// Pins versions, and waits for them if requested.
+    async fn pin(
+        &self,
+        image: &ImageArgument,
+        selected: &SelectedImage,
+        held: &[NewPin<'_>],
+        verb: &str,
+    ) -> anyhow::Result<()> {
+        // A function of the current spec, since the write is repeated on a conflict and must not drop pins that were
+        // added meanwhile.
+        self.policy(selected, |spec| with_all(spec, held)).await?;
+        let suffix = self.change.suffix();
+        let lines = held.iter().map(|held| {
+            let name = &held.variant.data_source;
+            let (digest, effect) = (&held.pin.digest, held.effect());
+            format!("{name} {verb} {digest}{suffix}: {effect}\n")
+        });
+        exit::print(&lines.collect::<String>())?;
+        let wanted = held
+            .iter()
+            .map(|held| (held.variant.data_source.clone(), held.pin.digest.clone()));
+        self.result(image, selected, wanted).await
     }
-    let suffix = change.suffix();
-    let lines = held.iter().map(|held| {
-        let name = &held.variant.data_source;
-        format!(
-            "{name} {verb} {}{suffix}: {}\n",
-            held.pin.digest,
-            held.effect()
-        )
-    });
-    exit::print(&lines.collect::<String>())
+
+    /// Changes the policy, if a controller acts on it.
+    async fn policy(
+        &self,
+        selected: &SelectedImage,
+        edit: impl Fn(&GoldenImagePolicySpec) -> Vec<ImagePolicy>,
+    ) -> anyhow::Result<()> {
+        let (client, change) = (&selected.client, &self.change);
+        let is_persisted = change.is_persisted();
+        self.controller.check_pin(client, is_persisted).await?;
+        if change.is_sent() {
+            policies(client).change(change.is_tried(), edit).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until these digests are in use, by DataSource.
+    async fn result(
+        &self,
+        image: &ImageArgument,
+        selected: &SelectedImage,
+        wanted: impl Iterator<Item = (String, String)>,
+    ) -> anyhow::Result<()> {
+        if !self.wait.is_set() || !self.change.is_persisted() {
+            return Ok(());
+        }
+        let wanted: BTreeMap<String, String> = wanted.collect();
+        let is_used = |it: &Variant| {
+            let digest = wanted.get(&it.data_source);
+            digest
+                .is_none_or(|digest| it.digest.as_ref() == Some(digest) && it.state == State::Ready)
+        };
+        let what = "the version to be in use";
+        image.wait_for(selected, &self.wait, what, is_used).await?;
+        let lines = wanted
+            .iter()
+            .map(|(name, digest)| format!("{name} is Ready with {digest}\n"));
+        exit::print(&lines.collect::<String>())
+    }
 }

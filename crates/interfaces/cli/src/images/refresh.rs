@@ -3,11 +3,13 @@
 use anyhow::bail;
 use api::cdi::GROUP;
 use clap::Args;
+use golden_images::overview::Variant;
 use golden_images::pins;
 use jiff::Timestamp;
 
 use super::change::ChangeArguments;
 use super::objects::ImageArgument;
+use crate::controller::{ControllerArguments, WaitArguments};
 use crate::governance::configs::MANAGER;
 use crate::{exit, process};
 
@@ -19,6 +21,12 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     change: ChangeArguments,
+
+    #[command(flatten)]
+    controller: ControllerArguments,
+
+    #[command(flatten)]
+    wait: WaitArguments,
 }
 
 /// Requests the poll.
@@ -29,9 +37,18 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let sender = (MANAGER, change.is_tried());
         let suffix = change.suffix();
         let mut lines = Vec::new();
+        let mut requested = Vec::new();
+        let is_checked = selected.variants().any(|it| it.cron.is_some());
+        if is_checked {
+            let controller = &arguments.controller;
+            controller
+                .check_poll(&selected.client, change.is_persisted())
+                .await?;
+        }
         for variant in selected.variants() {
             let now = Timestamp::now();
             if let Some(what) = pins::asked(variant, now) {
+                requested.push((variant.data_source.clone(), variant.last_poll));
                 if change.is_sent() {
                     let namespace = &selected.image.namespace;
                     edits::refresh(&selected.client, namespace, variant, sender, now).await?;
@@ -51,6 +68,22 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 selected.image.name
             );
         }
-        exit::print(&lines.concat())
+        exit::print(&lines.concat())?;
+        if !arguments.wait.is_set() || !change.is_persisted() {
+            return Ok(());
+        }
+        let polled = |it: &Variant| {
+            let mut requested = requested.iter();
+            requested.all(|(name, before)| *name != it.data_source || it.last_poll > *before)
+        };
+        let variants = arguments
+            .image
+            .wait_for(&selected, &arguments.wait, "the poll", polled)
+            .await?;
+        let lines = variants.iter().map(|it| {
+            let newest = it.newest.as_deref().unwrap_or("nothing");
+            format!("{} polled: the source offers {newest}\n", it.data_source)
+        });
+        exit::print(&lines.collect::<String>())
     })
 }

@@ -17,6 +17,8 @@ use oci::{
 };
 use platform::{AddressPolicy, AddressRange, Source};
 
+use crate::output::remark;
+
 /// Size limit of files with credentials or certificates.
 // A path such as `/dev/zero` must not exhaust the memory; files of this kind have kilobytes.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -46,7 +48,8 @@ pub(crate) struct NetworkArguments {
     #[arg(value_delimiter = ',')]
     insecure: Vec<String>,
 
-    /// File with CA certificates, in PEM, to trust besides those of the system.
+    /// File with CA certificates, in PEM, to trust besides those of the system, or a directory of
+    /// such files, which may be empty.
     #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
     ca: Option<PathBuf>,
 
@@ -204,10 +207,12 @@ impl NetworkArguments {
     fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
         let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
-            let what = || format!("reading the certificates in {}", path.display());
-            let pem = read(path).with_context(what)?;
-            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
-            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+            for path in certificate_files(path)? {
+                let what = || format!("reading the certificates in {}", path.display());
+                let pem = read(&path).with_context(what)?;
+                let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
+                roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+            }
         }
         let mut routes = match &self.mirrors {
             Some(path) => routes(path)?,
@@ -227,6 +232,46 @@ impl NetworkArguments {
         };
         Ok(Client::new(settings(roots), network))
     }
+}
+
+/// Adds the mirrors, the image settings and the CA certificates of a cluster to those of the command, which take precedence.
+/// Not its proxy: the workstation may be in another network, and the environment has its own. What cannot be used is a
+/// warning.
+pub(crate) async fn use_network_of(
+    cluster: &kube::Client,
+    registries: &Client,
+) -> anyhow::Result<()> {
+    let own = registries.network();
+    let read = cluster_view::network::read(cluster).await;
+    let (mut network, problems) = read
+        .context("reading the mirrors of the cluster")?
+        .over(&own);
+    for problem in problems {
+        remark(&format!("warning: {problem}"));
+    }
+    network.proxies = own.proxies.clone();
+    registries.set_network(network);
+    Ok(())
+}
+
+/// The files that `--ca` names. Of a directory, those that are not hidden: the kubelet keeps the files of a ConfigMap in
+/// hidden directories, with links to them. It is empty where an optional ConfigMap does not exist.
+fn certificate_files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let what = || format!("reading the directory {} of --ca", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(what)? {
+        let entry = entry.with_context(what)?;
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    // One order, so that one wrong file is the one that every start names.
+    files.sort();
+    Ok(files)
 }
 
 /// Parses a mirror configuration of either format.

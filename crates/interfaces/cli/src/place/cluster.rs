@@ -8,7 +8,7 @@ use kube::Client;
 use placement::Inspection;
 
 use crate::cluster::ClusterArguments;
-use crate::images::registry::RegistryArguments;
+use crate::images::registry::{RegistryArguments, use_network_of};
 use crate::output::OutputArguments;
 
 /// Flags of all `medley place` commands.
@@ -30,12 +30,14 @@ impl PlaceArguments {
         self.cluster.client().await
     }
 
-    /// The platforms of images, read from their registries.
+    /// The platforms of images, read from their registries as the operator of this cluster reads them.
     pub(super) async fn inspect_images(
         &self,
+        client: &Client,
         images: BTreeSet<String>,
     ) -> anyhow::Result<BTreeMap<String, Inspection>> {
         let registries = self.registry.open()?;
+        use_network_of(client, &registries).await?;
         let keyring = self.registry.keyring()?;
         Ok(inspect_images(images, &registries, &keyring).await)
     }

@@ -62,7 +62,7 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     let used = images(&pod["spec"]).into_iter();
     let known = arguments
         .place
-        .inspect_images(used.map(|used| used.image).collect())
+        .inspect_images(&client, used.map(|used| used.image).collect())
         .await?;
     Ok(explain(
         &pod,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use cluster_view::placement::PlacementSnapshot;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::{Api, ResourceExt as _};
 use placement::{Coverage, PlatformCoverage, PodSummary, Settings, Survey, UnrunnablePod, survey};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use super::cluster::PlaceArguments;
 use crate::output::{section, table};
 use crate::process;
 use crate::read::{self, scoped};
+use crate::selector::SelectorArguments;
 
 /// Report the platforms of the images in a cluster, and pods that can never run.
 ///
@@ -25,6 +26,9 @@ pub(super) struct Arguments {
     namespace: Option<String>,
 
     #[command(flatten)]
+    selector: SelectorArguments,
+
+    #[command(flatten)]
     place: PlaceArguments,
 }
 
@@ -35,7 +39,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
     let client = arguments.place.client().await?;
-    let pods: Vec<Pod> = read::list(&scoped(&client, arguments.namespace.as_deref())).await?;
+    let api: Api<Pod> = scoped(&client, arguments.namespace.as_deref());
+    let pods = read::try_list(&api, arguments.selector.params()).await?;
+    let pods = pods.unwrap_or_default();
     let all = pods.iter().map(|pod| {
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         (name, PodSummary::read(&json!(pod)))
@@ -47,7 +53,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
         .map(|used| used.image.clone())
         .collect();
     let view = PlacementSnapshot::read(&client).await?;
-    let known = arguments.place.inspect_images(used).await?;
+    let known = arguments.place.inspect_images(&client, used).await?;
     Ok(survey(
         &all,
         &known,

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command};
+use clap::{Arg, Args as _, Command};
+
+use crate::cluster::{CONNECTION, ClusterArguments};
 
 /// Markdown for all commands, in the order of their help.
 pub(super) fn page() -> String {
@@ -12,6 +14,11 @@ pub(super) fn page() -> String {
     let mut command = crate::command("medley");
     command.build();
     describe(&command, "medley", &mut page);
+    page.push_str("\n## Connection flags\n\nCommands that talk to a cluster accept these flags of kubectl, with the same meaning.\n\n");
+    let connection = ClusterArguments::augment_args(Command::new("connection"));
+    for argument in connection.get_arguments().filter(|it| is_connection(it)) {
+        let _ = writeln!(page, "* `{}`: {}", name(argument), help(argument));
+    }
     page
 }
 
@@ -31,8 +38,11 @@ fn describe(command: &Command, path: &str, page: &mut String) {
     if !arguments.is_empty() {
         page.push('\n');
     }
-    for argument in arguments {
+    for argument in arguments.iter().filter(|it| !is_connection(it)) {
         let _ = writeln!(page, "* `{}`: {}", name(argument), help(argument));
+    }
+    if arguments.iter().any(|it| is_connection(it)) {
+        let _ = writeln!(page, "* and the [connection flags](#connection-flags)");
     }
     if let Some(examples) = command.get_after_help().map(ToString::to_string) {
         let lines = examples.lines().skip(1).map(str::trim);
@@ -44,6 +54,11 @@ fn describe(command: &Command, path: &str, page: &mut String) {
             describe(child, &format!("{path} {}", child.get_name()), page);
         }
     }
+}
+
+/// Whether it is one of the flags that are listed once, for all commands.
+fn is_connection(argument: &Arg) -> bool {
+    argument.get_help_heading() == Some(CONNECTION)
 }
 
 /// `-v, --verbose`, `--data <DIR>` or `<DIR>`.

@@ -71,11 +71,14 @@ impl ReleaseArguments {
 
     /// Reads the release, if one is given, and the cluster.
     pub(super) async fn read(&self) -> anyhow::Result<Read> {
+        let client = self.client().await?;
         let given = match &self.release {
-            Some(from) => Some(source::read(from, &self.registry).await?.payload()?),
+            Some(from) => {
+                let found = source::read(from, &self.registry, Some(&client)).await?;
+                Some(found.payload()?)
+            }
             None => None,
         };
-        let client = self.client().await?;
         let version = version(&client).await?;
         Read::of(&client, version, given).await
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use controllers::release::source::{Found, folder, image};
 use platform::Source;
 
-use crate::images::registry::RegistryArguments;
+use crate::images::registry::{RegistryArguments, use_network_of};
 
 /// A release.
 #[derive(Debug, Args)]
@@ -29,12 +29,16 @@ impl PayloadArgument {
 
     /// Reads the release.
     pub(super) async fn read(&self) -> anyhow::Result<Found> {
-        read(&self.payload, &self.registry).await
+        read(&self.payload, &self.registry, None).await
     }
 }
 
-/// Reads a release from a directory or an image.
-pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Result<Found> {
+/// Reads a release from a directory or an image; the latter through the mirrors of a cluster, if the release is for one.
+pub(super) async fn read(
+    from: &str,
+    registry: &RegistryArguments,
+    cluster: Option<&kube::Client>,
+) -> anyhow::Result<Found> {
     let path = Path::new(from);
     if path.is_dir() {
         return Ok(folder(path)?);
@@ -43,5 +47,8 @@ pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Re
         .parse()
         .with_context(|| format!("{from} is neither a directory nor a release image"))?;
     let client = registry.client(&source)?;
+    if let Some(cluster) = cluster {
+        use_network_of(cluster, &client).await?;
+    }
     Ok(image(&source, &client, &registry.keyring_for(&source)?).await?)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, Phase, VirtPlatformConfig};
+use cluster_view::rivals;
 use kube::{Client, ResourceExt as _};
 
 use super::Name;
@@ -29,7 +30,12 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
         count => format!("{count} configurations: {}", phases.join(", ")),
     };
     let objects = found.iter().map(object).collect();
-    Ok(Job::new(Name::Governance).with(objects, message))
+    let job = Job::new(Name::Governance).with(objects, message);
+    // A user who may not read Deployments and Leases still sees configurations.
+    Ok(match rivals::governance(client, true).await {
+        Ok(ownership) => job.owned(ownership),
+        Err(_) => job,
+    })
 }
 
 fn phase(config: &VirtPlatformConfig) -> Phase {

@@ -3,12 +3,15 @@
 use std::fmt::Write as _;
 
 use api::golden::NAME;
+use api::mode::{Mode, reasons};
+use cluster_view::layers::{LayerObjects, LayerView};
 use golden_images::overview::{Image, State as Images, Variant};
 use kube::Client;
 
 use super::Name;
 use super::tree::{Job, Object, State};
 use crate::images::try_read;
+use crate::layers::{installed_jobs, views};
 
 /// Reads the state of the job.
 pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
@@ -20,10 +23,7 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
         let conditions = policy.status.as_ref().map(|it| it.conditions.as_slice());
         Object::of_conditions("GoldenImagePolicy", NAME, conditions)
     });
-    let objects = policy
-        .into_iter()
-        .chain(images.iter().map(object))
-        .collect();
+    let objects = policy.into_iter().chain(images.iter().map(object));
     let variants = || images.iter().flat_map(|it| &it.architectures);
     let of = |state: Images| variants().filter(|it| it.state == state).count();
     let ready = of(Images::Ready);
@@ -42,7 +42,29 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
             let _ = write!(message, ", {} {word}", of(state));
         }
     }
+    let layers = LayerObjects::read(client).await.ok();
+    let jobs = installed_jobs(client, manifests::NAMESPACE).await;
+    let layers = layers.map(|it| views(&it, jobs.as_ref()));
+    let layers: Vec<LayerView> = layers.into_iter().flatten().filter(is_remarkable).collect();
+    for view in layers.iter().filter(|it| it.ownership.mode == Mode::Assist) {
+        let owner = view.ownership.owner.as_deref().unwrap_or("no operator");
+        let _ = write!(message, "; {} assists {owner}", view.layer);
+    }
+    let objects = layers.iter().map(layer).chain(objects).collect();
     Ok(Job::new(Name::Images).with(objects, message))
+}
+
+/// Whether a layer is worth a line: beside another operator, or if a policy sets its mode.
+fn is_remarkable(view: &LayerView) -> bool {
+    view.running.is_some() || view.ownership.reason == reasons::SET_BY_POLICY
+}
+
+/// A layer as an object of the job; its mode is no problem.
+fn layer(view: &LayerView) -> Object {
+    let mut object = Object::new("Layer", view.layer.component(), State::Ready);
+    object.reason = Some(view.ownership.mode.to_string());
+    object.message = Some(view.ownership.message.clone());
+    object
 }
 
 fn object(image: &Image) -> Object {

@@ -2,6 +2,7 @@
 
 use api::placement::{NAME, PlacementPolicy};
 use cluster_view::policies;
+use cluster_view::rivals::PlacementRival;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -26,7 +27,12 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
         count => format!("{count} pods are gated"),
     };
     let objects = policies.into_iter().chain(held).collect();
-    Ok(Job::new(Name::Placement).with(objects, message))
+    let job = Job::new(Name::Placement).with(objects, message);
+    // A user who may not read Deployments and Leases still sees pods and policies.
+    Ok(match PlacementRival::read(client).await {
+        Ok(rival) => job.owned(rival.ownership()),
+        Err(_) => job,
+    })
 }
 
 /// The policy, if there is one; `None` if the CRD is not installed.

@@ -1,6 +1,8 @@
 //! Migration of the cluster to a release.
 
 use ::release_migration::report::{Assessment, OperatorReport, Report};
+use cluster_view::rivals;
+use controllers::release::COMPONENT;
 use kube::Client;
 
 use super::Name;
@@ -32,7 +34,14 @@ pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
         control.completion.total,
         control.target.version
     );
-    Ok(Job::new(Name::Release).with(objects, message))
+    let job = Job::new(Name::Release).with(objects, message);
+    // Observing is the default: without another operator there is nothing to say about it.
+    Ok(
+        match rivals::release(client, Some(&read.version), COMPONENT).await {
+            Ok(ownership) if ownership.owner.is_some() => job.owned(ownership),
+            _ => job,
+        },
+    )
 }
 
 fn state(report: &Report) -> State {

@@ -68,6 +68,14 @@ fn of_job(job: &Job, options: &DisplayOptions, lines: &mut Vec<Line>) {
         message: job.message.clone(),
         ..Line::default()
     });
+    if let Some(ownership) = job.ownership.as_ref().filter(|it| !it.is_quiet()) {
+        lines.push(Line {
+            branch: "│ ".to_owned(),
+            name: format!("{}: {}", ownership.mode, ownership.message),
+            name_tone: Some(Tone::Faint),
+            ..Line::default()
+        });
+    }
     let wanted = |it: &&Object| options.all || !it.state.is_settled() || !it.conditions.is_empty();
     let wanted: Vec<&Object> = job.objects.iter().filter(wanted).collect();
     let limit = if options.all { wanted.len() } else { SHOWN };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use api::mode::{Mode, Ownership, reasons};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as Standard;
 use serde::Serialize;
@@ -46,8 +47,29 @@ pub(crate) struct Job {
     pub(crate) state: State,
     /// A one-sentence summary.
     pub(crate) message: String,
+    /// Its mode beside other operators; `None` if it was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ownership: Option<OwnershipReport>,
     /// The objects of the job.
     pub(crate) objects: Vec<Object>,
+}
+
+/// The mode of a job beside other operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct OwnershipReport {
+    pub(crate) mode: Mode,
+    /// Who writes the objects of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl OwnershipReport {
+    /// Whether it is left out of the tree: the job writes its objects, and no other operator does.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.reason == reasons::MANAGING
+    }
 }
 
 impl Job {
@@ -57,7 +79,21 @@ impl Job {
             name,
             state: State::Ready,
             message: String::new(),
+            ownership: None,
             objects: Vec::new(),
+        }
+    }
+
+    /// With its mode beside other operators.
+    pub(crate) fn owned(self, ownership: Ownership) -> Self {
+        Self {
+            ownership: Some(OwnershipReport {
+                mode: ownership.mode,
+                owner: ownership.owner,
+                reason: ownership.reason,
+                message: ownership.message,
+            }),
+            ..self
         }
     }
 
@@ -177,8 +213,9 @@ impl Meaning {
 }
 
 /// Condition types that are bad when true.
-const BAD_IF_TRUE: [&str; 9] = [
+const BAD_IF_TRUE: [&str; 10] = [
     "CompletedWithErrors",
+    "Contested",
     "Degraded",
     "Drifted",
     "Failed",
@@ -191,9 +228,16 @@ const BAD_IF_TRUE: [&str; 9] = [
 /// Condition types that are in progress when true.
 const BUSY_IF_TRUE: [&str; 4] = ["Drafting", "InProgress", "Pending", "Progressing"];
 /// Condition types that are neither good nor bad.
-const NEUTRAL: [&str; 8] = [
+const NEUTRAL: [&str; 14] = [
     "Approved",
     "CompletedWithUpgrade",
+    // Of the policies: beside a genuine operator, that Medley does not manage is as it should be.
+    "Covered",
+    "Managing",
+    "ManagingImports",
+    "ManagingMachines",
+    "ManagingTemplates",
+    "SwitchFollowed",
     "ImplicitlyEnabledCapabilities",
     "Ignored",
     "ProfileActive",

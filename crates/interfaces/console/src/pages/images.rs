@@ -2,6 +2,7 @@
 
 mod act;
 mod image;
+mod ownership;
 mod view;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use crate::error::Problem;
 use crate::layout::Layout;
 use crate::viewer::{Unavailable, Viewer, shown};
 use crate::visitor::Visitor;
+use ownership::Ownership;
 use view::read;
 
 /// Path of the page.
@@ -74,6 +76,7 @@ struct Images {
     layout: Layout,
     matrix: Result<Matrix, Unavailable>,
     complaints: Vec<String>,
+    ownership: Ownership,
 }
 
 struct Matrix {
@@ -85,9 +88,15 @@ struct Matrix {
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let view = shown(read(visitor.viewer()).await)?;
     let complaints = view.as_ref().map(|it| it.complaints.clone());
+    let policy = view
+        .as_ref()
+        .ok()
+        .and_then(|it| it.objects.policy.object.as_ref());
+    let ownership = policy.map(Ownership::of).unwrap_or_default();
     Page::html(&Images {
         layout: visitor.layout("Golden images", PATH),
         complaints: complaints.unwrap_or_default(),
+        ownership,
         matrix: view.map(|view| Matrix::of(&view.objects.images(), view.objects.now)),
     })
 }

@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::mode::Ownership;
 use api::node;
 use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
+use cluster_view::rivals::PlacementRival;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodStatus};
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -149,15 +151,29 @@ struct PageData {
 #[template(path = "placement.html")]
 struct Placement {
     layout: Layout,
+    /// Who places pods, if the user may read that.
+    ownership: Option<Ownership>,
     data: Result<PageData, Unavailable>,
 }
 
 async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let view = shown(PlacementView::of(visitor.viewer()).await)?;
+    let (view, ownership) = tokio::join!(
+        PlacementView::of(visitor.viewer()),
+        ownership(visitor.client())
+    );
+    let view = shown(view)?;
     Page::html(&Placement {
         layout: visitor.layout("Placement", PATH),
+        ownership,
         data: view.map(|view| view.data(&visitor.session.lookups)),
     })
+}
+
+/// Who places pods: Medley or the multiarch-tuning-operator.
+async fn ownership(client: &Client) -> Option<Ownership> {
+    let read = PlacementRival::read(client);
+    let read = tokio::time::timeout(READ_TIMEOUT, read).await;
+    Some(read.ok()?.ok()?.ownership())
 }
 
 /// Inspects all images that the user's pods use in their registries.

@@ -1,7 +1,10 @@
 //! Signing in and out, authenticated by the API server alone.
 
+mod provider;
+
 use http::uri::PathAndQuery;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use askama::Template;
@@ -12,14 +15,18 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
+use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 
 use super::Page;
+use crate::cookies::CookieJar;
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::server::{local, peer, set_cookie};
-use crate::visitor::{Fields, Visitor, cookie, session_cookie, theme};
+use crate::resume::{self, Resumption};
+use crate::server::{local, peer};
+use crate::session::{Bearer, Credentials, Session};
+use crate::visitor::{Fields, Visitor, theme};
 use crate::{Console, session};
 
 /// Timeout of the SelfSubjectReview.
@@ -33,6 +40,8 @@ struct SignIn {
     layout: Layout,
     next: String,
     problem: Option<String>,
+    /// The name of the identity provider, and where signing in there begins.
+    provider: Option<(String, String)>,
 }
 
 #[derive(Template)]
@@ -60,15 +69,21 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/sign-in", get(form).post(by_token))
         .route("/sign-in/link", get(link).post(by_link))
         .route("/sign-out", post(sign_out))
+        .merge(provider::routes())
 }
 
 /// The sign-in page, with the page to go to afterwards.
 pub(crate) fn path(next: &str) -> String {
+    returning("/sign-in", next)
+}
+
+/// A path of signing in, with the page to go to afterwards.
+fn returning(path: &str, next: &str) -> String {
     let next = local(Some(next));
     if next == "/" {
-        return "/sign-in".to_owned();
+        return path.to_owned();
     }
-    let mut path = "/sign-in?next=".to_owned();
+    let mut path = format!("{path}?next=");
     for byte in next.bytes() {
         match byte {
             b'/' | b'-' | b'_' | b'.' => path.push(char::from(byte)),
@@ -96,62 +111,81 @@ async fn form(
     Query(asked): Query<SignInQuery>,
     parts: Parts,
 ) -> Result<Response, Problem> {
-    Page::html(&SignIn {
-        layout: layout(&console, &parts, "Sign in"),
-        next: local(asked.next.as_deref()).to_owned(),
-        problem: None,
-    })
+    page(&console, &parts, local(asked.next.as_deref()), None)
+}
+
+/// The sign-in page.
+fn page(
+    console: &Console,
+    parts: &Parts,
+    next: &str,
+    problem: Option<(StatusCode, String)>,
+) -> Result<Response, Problem> {
+    let (code, problem) = problem.unzip();
+    let provider = console.shared().provider.as_ref();
+    let mut response = Page::html(&SignIn {
+        layout: layout(console, parts, "Sign in"),
+        next: next.to_owned(),
+        problem,
+        provider: provider.map(|it| (it.name(), returning(provider::BEGIN, next))),
+    })?;
+    *response.status_mut() = code.unwrap_or(StatusCode::OK);
+    Ok(response)
+}
+
+/// The page that says how long to wait, if too many attempts from this address have failed.
+fn blocked(console: &Console, parts: &Parts, next: &str) -> Result<Option<Response>, Problem> {
+    let attempts = &console.shared().attempts;
+    let Err(wait) = attempts.check(peer(parts), Instant::now()) else {
+        return Ok(None);
+    };
+    let seconds = wait.as_secs().max(1);
+    let problem = format!("Too many attempts failed. Try again in {seconds} seconds.");
+    let code = StatusCode::TOO_MANY_REQUESTS;
+    let mut response = page(console, parts, next, Some((code, problem)))?;
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    Ok(Some(response))
 }
 
 async fn by_token(State(console): State<Console>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let fields = Fields::unchecked(Request::from_parts(parts.clone(), body)).await?;
     let next = local(fields.get("next")).to_owned();
-    let again = |code: StatusCode, problem: String| -> Result<Response, Problem> {
-        let mut response = Page::html(&SignIn {
-            layout: layout(&console, &parts, "Sign in"),
-            next: next.clone(),
-            problem: Some(problem),
-        })?;
-        *response.status_mut() = code;
-        Ok(response)
-    };
-    let from = peer(&parts);
-    let attempts = &console.shared().attempts;
     // Before the token is used: a blocked address must not reach the API server.
-    if let Err(wait) = attempts.check(from, Instant::now()) {
-        let seconds = wait.as_secs().max(1);
-        let mut response = again(
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("Too many attempts failed. Try again in {seconds} seconds."),
-        )?;
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        return Ok(response);
+    if let Some(wait) = blocked(&console, &parts, &next)? {
+        return Ok(wait);
     }
+    let again = |code, problem: &str| {
+        let problem = Some((code, problem.to_owned()));
+        page(&console, &parts, &next, problem)
+    };
+    let refused = || {
+        let attempts = &console.shared().attempts;
+        attempts.failed(peer(&parts), Instant::now());
+        again(
+            StatusCode::UNAUTHORIZED,
+            "The API server does not accept this token. It may have expired or be incomplete.",
+        )
+    };
     let token = fields.get("token").unwrap_or_default();
     let is_token = !token.is_empty()
         && token.len() <= MAX_TOKEN_LENGTH
         // A token with a line break would otherwise be an error of the HTTP client, and look like
         // an unreachable cluster.
         && token.chars().all(|c| c.is_ascii_graphic());
-    let refused = |console: &Console| {
-        console.shared().attempts.failed(from, Instant::now());
-        again(
-            StatusCode::UNAUTHORIZED,
-            "The API server does not accept this token. It may have expired or be incomplete."
-                .to_owned(),
-        )
+    let Some(bearer) = Bearer::new(token).filter(|_| is_token) else {
+        return refused();
     };
-    if !is_token {
-        return refused(&console);
-    }
-    let cluster = &console.shared().options.cluster;
-    let client = session::client(cluster, token)
-        .map_err(|why| Problem::broken(format!("The cluster cannot be reached: {why}")))?;
-    match enter(&console, &parts, client, &next).await {
-        Ok(Some(response)) => Ok(response),
-        Ok(None) => refused(&console),
-        Err(why) => again(StatusCode::BAD_GATEWAY, why),
+    let credentials = Credentials::Token(token.to_owned());
+    let entered = enter_with(&console, &parts, &bearer, credentials).await;
+    match entered {
+        Ok(Some(session)) => {
+            let mut response = Redirect::to(&next).into_response();
+            remember(&console, &parts, &mut response, &session)?;
+            Ok(response)
+        }
+        Ok(None) => refused(),
+        Err(why) => again(StatusCode::BAD_GATEWAY, &why),
     }
 }
 
@@ -181,8 +215,12 @@ async fn by_link(State(console): State<Console>, request: Request) -> Result<Res
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         return Ok(response);
     };
-    match enter(&console, &parts, client, "/").await {
-        Ok(Some(response)) => Ok(response),
+    match enter(&console, &parts, client, Credentials::Local, None).await {
+        Ok(Some(session)) => {
+            let mut response = Redirect::to("/").into_response();
+            remember(&console, &parts, &mut response, &session)?;
+            Ok(response)
+        }
         Ok(None) => Err(Problem::refused(
             "The API server does not authenticate the creator of this link.",
         )),
@@ -190,13 +228,27 @@ async fn by_link(State(console): State<Console>, request: Request) -> Result<Res
     }
 }
 
+/// Begins a session with a bearer token.
+async fn enter_with(
+    console: &Console,
+    parts: &Parts,
+    bearer: &Bearer,
+    credentials: Credentials,
+) -> Result<Option<Arc<Session>>, String> {
+    let cluster = &console.shared().options.cluster;
+    let client = session::client(cluster, bearer)
+        .map_err(|why| format!("The cluster cannot be reached: {why}"))?;
+    enter(console, parts, client, credentials, Some(bearer.clone())).await
+}
+
 /// Begins a session for the user that the API server authenticates; `None` if it does not.
 async fn enter(
     console: &Console,
     parts: &Parts,
     client: Client,
-    next: &str,
-) -> Result<Option<Response>, String> {
+    credentials: Credentials,
+    bearer: Option<Bearer>,
+) -> Result<Option<Arc<Session>>, String> {
     let known = tokio::time::timeout(REVIEW_TIMEOUT, session::whoami(&client)).await;
     let user = match known {
         Ok(Ok(Some(user))) => user,
@@ -209,34 +261,38 @@ async fn enter(
         Err(_) => return Err("The API server did not authenticate you in time.".to_owned()),
     };
     let sessions = &console.shared().sessions;
-    let cookie_name = session_cookie(console, parts);
     // Signing in again ends the previous session.
-    if let Some(old) = cookie(parts, &cookie_name) {
-        sessions.end(&old);
+    if let Some(Resumption { session, .. }) = parts.extensions.get() {
+        sessions.end(session);
     }
-    let name = sessions.begin(user, client);
-    let mut response = Redirect::to(next).into_response();
-    let cookie = session_value(console, &cookie_name, &name, session::longest().as_secs());
-    set_cookie(&mut response, &cookie).map_err(|problem| problem.to_string())?;
-    Ok(Some(response))
+    Ok(Some(sessions.begin(
+        user,
+        client,
+        credentials,
+        bearer,
+        Timestamp::now(),
+    )))
+}
+
+/// Sets the cookie of a new session.
+fn remember(
+    console: &Console,
+    parts: &Parts,
+    response: &mut Response,
+    session: &Session,
+) -> Result<(), Problem> {
+    let jar = CookieJar::of(parts, console.shared().options.secure);
+    resume::write(console, &jar, response, session).inspect_err(|_| {
+        // Its caches would stay in memory although no request can have it.
+        console.shared().sessions.end(session);
+    })
 }
 
 async fn sign_out(visitor: Visitor, parts: Parts, _checked: Fields) -> Result<Response, Problem> {
-    let name = session_cookie(&visitor.console, &parts);
-    if let Some(session) = cookie(&parts, &name) {
-        visitor.console.shared().sessions.end(&session);
-    }
+    let shared = visitor.console.shared();
+    shared.sessions.end(&visitor.session);
     let mut response = Redirect::to("/sign-in").into_response();
-    set_cookie(
-        &mut response,
-        &session_value(&visitor.console, &name, "", 0),
-    )?;
+    let jar = CookieJar::of(&parts, shared.options.secure);
+    jar.delete(&mut response, &parts, resume::SESSION)?;
     Ok(response)
-}
-
-/// The cookie of a session.
-fn session_value(console: &Console, name: &str, value: &str, seconds: u64) -> String {
-    let secure = console.shared().options.secure;
-    let secure = if secure { "; Secure" } else { "" };
-    format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }

@@ -2,12 +2,13 @@
 //! console.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use api::advisor::{VirtPlatformConfig, VirtPlatformConfigSpec};
 use bytes::Bytes;
-use console::{Console, Options};
+use console::{Console, Options, SessionKeys};
 use governance::Registry;
 use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -40,7 +41,35 @@ pub(crate) struct ConsoleFixture {
     pub(crate) address: SocketAddr,
     pub(crate) served: ServedCluster,
     _check: WebhookServer,
+    _replica: Replica,
+}
+
+/// One of the consoles of a cluster; it stops when this is dropped.
+pub(crate) struct Replica {
+    pub(crate) console: Console,
+    pub(crate) address: SocketAddr,
     _stop: oneshot::Sender<()>,
+}
+
+impl Replica {
+    pub(crate) async fn start(options: Options, tls: Option<serving::Tls>) -> anyhow::Result<Self> {
+        let console = Console::new(options);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = console.clone();
+        tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            serving.serve(listener, tls, stopped).await;
+        });
+        Ok(Self {
+            console,
+            address,
+            _stop: stop,
+        })
+    }
 }
 
 impl ConsoleFixture {
@@ -59,38 +88,20 @@ impl ConsoleFixture {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let check = webhook::start(admin, any, &Webhooks::default()).await?;
         let served = cluster.serve().await?;
-        let kubeconfig = Kubeconfig::read_from(&served.kubeconfig)?;
-        let config =
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let console = Console::new(Options {
-            cluster: config,
-            namespace: NAMESPACE.to_owned(),
-            hosts: vec!["console.example".to_owned()],
-            secure: false,
-            version: "test".to_owned(),
-            addresses: platform::AddressPolicy::default(),
-            registries: cluster_view::placement::Registries::default()
-                .client()
-                .clone(),
-        });
-        let listener = TcpListener::bind(any).await?;
-        let address = listener.local_addr()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = console.clone();
-        tokio::spawn(async move {
-            let stopped = async {
-                let _ = stopped.await;
-            };
-            serving.serve(listener, None, stopped).await;
-        });
+        let replica = Replica::start(options(&served).await?, None).await?;
         Ok(Self {
             cluster,
-            console,
-            address,
+            console: replica.console.clone(),
+            address: replica.address,
             served,
             _check: check,
-            _stop: stop,
+            _replica: replica,
         })
+    }
+
+    /// The options of another console of the cluster.
+    pub(crate) async fn options(&self) -> anyhow::Result<Options> {
+        options(&self.served).await
     }
 
     /// The token of a new user with these cluster roles.
@@ -190,6 +201,24 @@ impl ConsoleFixture {
     }
 }
 
+async fn options(served: &ServedCluster) -> anyhow::Result<Options> {
+    let kubeconfig = Kubeconfig::read_from(&served.kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Options {
+        cluster: config,
+        namespace: NAMESPACE.to_owned(),
+        hosts: vec!["console.example".to_owned()],
+        secure: false,
+        version: "test".to_owned(),
+        addresses: platform::AddressPolicy::default(),
+        registries: cluster_view::placement::Registries::default()
+            .client()
+            .clone(),
+        keys: SessionKeys::of_process(),
+        provider: None,
+    })
+}
+
 /// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -214,29 +243,49 @@ impl Answer {
 /// A browser without JavaScript.
 pub(crate) struct Browser {
     client: HttpClient<HttpConnector, Full<Bytes>>,
-    address: SocketAddr,
-    cookies: Vec<(String, String)>,
+    host: String,
+    /// A load balancer sends each request to the next one.
+    replicas: Vec<SocketAddr>,
+    requests: AtomicUsize,
+    pub(crate) cookies: Vec<(String, String)>,
 }
 
 impl Browser {
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self {
             client: HttpClient::builder(TokioExecutor::new()).build_http(),
-            address,
+            host: address.to_string(),
+            replicas: vec![address],
+            requests: AtomicUsize::default(),
             cookies: Vec::new(),
         }
     }
 
+    /// A browser that opens `console.example`, which is balanced among these replicas.
+    pub(crate) fn balanced(replicas: &[SocketAddr]) -> Self {
+        let mut browser = Self::new(([127, 0, 0, 1], 0).into());
+        browser.move_to(replicas);
+        "console.example".clone_into(&mut browser.host);
+        browser
+    }
+
+    /// Other replicas serve the same host from now on.
+    pub(crate) fn move_to(&mut self, replicas: &[SocketAddr]) {
+        self.replicas = replicas.to_vec();
+    }
+
     /// A request as a browser sends it.
     pub(crate) fn request(&self, method: &Method, path: &str) -> http::request::Builder {
+        let turn = self.requests.fetch_add(1, Ordering::Relaxed);
+        let replica = self.replicas[turn % self.replicas.len()];
         let mut request = Request::builder()
             .method(method.clone())
-            .uri(format!("http://{}{path}", self.address))
-            .header(HOST, self.address.to_string());
+            .uri(format!("http://{replica}{path}"))
+            .header(HOST, self.host.clone());
         if *method == Method::POST {
             request = request
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-                .header(ORIGIN, format!("http://{}", self.address));
+                .header(ORIGIN, format!("http://{}", self.host));
         }
         let cookies = self
             .cookies
@@ -280,6 +329,12 @@ impl Browser {
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
         let request = self.request(&Method::GET, path);
         self.send(request, String::new()).await
+    }
+
+    /// The status of a page, without its cookies.
+    pub(crate) async fn status(&self, path: &str) -> anyhow::Result<StatusCode> {
+        let request = self.request(&Method::GET, path);
+        Ok(self.open(request, String::new()).await?.status())
     }
 
     /// A page that has to exist.

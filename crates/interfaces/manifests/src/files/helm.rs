@@ -1,8 +1,8 @@
 //! The installation as a Helm chart: the same entries as templates, with their conditions.
 //!
 //! Objects are filled with marks, written as YAML, and the marks are replaced by template
-//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `gt`, `join`,
-//! `toJson` and `quote`, so that a test can evaluate them.
+//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `not`, `gt`, `index`,
+//! `join`, `toJson`, `quote` and the API versions of the cluster, so that a test can evaluate them.
 
 #[cfg(test)]
 mod tests;
@@ -25,19 +25,38 @@ const IMAGE_MARK: &str = "x-medley-image-x";
 const JOBS_MARK: &str = "x-medley-jobs-x";
 const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
+const HOST_MARK: &str = "x-medley-host-x";
+const ISSUER_MARK: &str = "x-medley-issuer-x";
+const OIDC_CLIENT_MARK: &str = "x-medley-oidc-client-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
+const ENVIRONMENT_MARK: &str = "x-medley-environment-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 // A number, because a text would be quoted in the YAML that it is written to.
 const REPLICAS_MARK: u32 = 987_654_321;
 /// A conditional argument: this, the condition, and the argument.
 const IF_MARK: &str = "x-medley-if-x";
 const THEN_MARK: &str = "x-medley-then-x";
+/// A conditional field: one of these, and the key. Not the condition itself, because YAML writes long keys in another
+/// form.
+const KEY_MARKS: [(&str, When); 5] = [
+    ("x-medley-plain-x", When::ConsolePlain),
+    ("x-medley-tls-x", When::ConsoleTls),
+    ("x-medley-openshift-x", When::Openshift),
+    ("x-medley-elsewhere-x", When::NotOpenshift),
+    ("x-medley-monitored-x", When::OpenshiftMonitoring),
+];
+/// Whether the cluster is OpenShift: as the values say, or because it has its kinds.
+const OPENSHIFT: &str = "or .Values.openshift.enabled (and .Values.openshift.detect (.Capabilities.APIVersions.Has \"security.openshift.io/v1\"))";
 
 /// Placeholders instead of values.
 fn placeholders() -> Fill {
     let argument = |when, text: String| match condition(when) {
         Some(condition) => format!("{IF_MARK}{condition}{THEN_MARK}{text}"),
         None => text,
+    };
+    let key = |when, key: &str| {
+        let mark = KEY_MARKS.iter().find(|(_, it)| *it == when);
+        format!("{}{key}", mark.map(|(mark, _)| *mark).unwrap_or_default())
     };
     Fill {
         namespace: NAMESPACE_MARK.to_owned(),
@@ -46,10 +65,15 @@ fn placeholders() -> Fill {
         jobs: JOBS_MARK.to_owned(),
         profiles: PROFILES_MARK.to_owned(),
         console_hosts: HOSTS_MARK.to_owned(),
+        console_issuer: ISSUER_MARK.to_owned(),
+        console_client: OIDC_CLIENT_MARK.to_owned(),
         client_names: CLIENTS_MARK.to_owned(),
+        console_host: HOST_MARK.to_owned(),
         api_servers: API_SERVERS_MARK.into(),
+        environment: ENVIRONMENT_MARK.into(),
         named_secrets: BTreeMap::new(),
         argument: Box::new(move |when, text| Some(argument(when, text))),
+        key: Box::new(move |when, name| Some(key(when, name))),
     }
 }
 
@@ -130,21 +154,80 @@ fn condition(when: When) -> Option<String> {
                 .iter()
                 .map(|job| format!("({})", runs(job)))
                 .collect();
-            format!("and (or {}) .Values.openshiftConfig", any.join(" "))
+            format!(
+                "and (or {}) (or .Values.openshiftConfig ({OPENSHIFT}))",
+                any.join(" ")
+            )
         }
         When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
+        When::ConsolePlain => "and .Values.console.enabled (not .Values.console.tls)".to_owned(),
+        When::ConsoleTls => "and .Values.console.enabled .Values.console.tls".to_owned(),
+        When::ConsoleOidc => "and .Values.console.enabled .Values.console.oidc.issuer".to_owned(),
+        When::ConsoleOidcCa => {
+            "and .Values.console.enabled .Values.console.oidc.issuer .Values.console.oidc.ca"
+                .to_owned()
+        }
+        When::ConsoleFiles => {
+            "and .Values.console.enabled (or .Values.console.tls .Values.console.oidc.issuer)"
+                .to_owned()
+        }
         When::ClientNames => ".Values.webhook.clientNames".to_owned(),
         When::RequireClientCert => ".Values.webhook.requireClientCert".to_owned(),
+        When::Environment => ".Values.environment".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
+        When::Openshift => OPENSHIFT.to_owned(),
+        When::NotOpenshift => format!("not ({OPENSHIFT})"),
+        When::OpenshiftImports => format!("and ({OPENSHIFT}) ({})", runs(&Job::ImagesCdi)),
+        When::OpenshiftMonitoring => format!("and ({OPENSHIFT}) .Values.monitoring.enabled"),
+        When::OpenshiftConsole => {
+            format!("and ({OPENSHIFT}) .Values.console.enabled .Values.console.hosts")
+        }
     })
 }
 
 /// YAML with template expressions for placeholders.
 fn unmarked(yaml: &str) -> String {
+    let lines: Vec<&str> = yaml.lines().collect();
     let mut text = String::new();
-    for line in yaml.lines() {
+    write_lines(&lines, &mut text);
+    text
+}
+
+/// The condition of a line whose key is marked, and the line without the mark.
+fn conditional_field(line: &str) -> Option<(String, String)> {
+    let (mark, when) = KEY_MARKS.iter().find(|(mark, _)| line.contains(mark))?;
+    Some((condition(*when)?, line.replace(mark, "")))
+}
+
+/// Number of spaces before a line.
+fn depth(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+fn write_lines(lines: &[&str], text: &mut String) {
+    let mut rest = lines;
+    while let Some((line, after)) = rest.split_first() {
+        rest = after;
+        if let Some((condition, field)) = conditional_field(line) {
+            // The value: what is deeper, and the items of a list, which may begin below the key.
+            let here = depth(line);
+            let belongs = |it: &&&str| {
+                depth(it) > here || depth(it) == here && it.trim_start().starts_with("- ")
+            };
+            let (value, next) = after.split_at(after.iter().take_while(belongs).count());
+            rest = next;
+            let indent = " ".repeat(here);
+            let _ = writeln!(
+                text,
+                "{indent}{{{{- if {condition} }}}}\n{}",
+                filled(&field)
+            );
+            write_lines(value, text);
+            let _ = writeln!(text, "{indent}{{{{- end }}}}");
+            continue;
+        }
         // `{{` that is not ours belongs to Prometheus alerts.
         let line = line.replace("{{", "{{ `{{` }}");
         let indent = line.len() - line.trim_start().len();
@@ -158,9 +241,9 @@ fn unmarked(yaml: &str) -> String {
                 // Quoted or not, an argument is one line.
                 let bare = before.trim_end_matches(['"', '\'']);
                 let argument = if bare == before {
-                    argument
+                    argument.to_owned()
                 } else {
-                    argument.trim_end_matches(['"', '\''])
+                    unescaped(argument.trim_end_matches(['"', '\'']))
                 };
                 let line = filled(&format!("{indent}{bare}{argument}"));
                 let _ = writeln!(
@@ -173,7 +256,6 @@ fn unmarked(yaml: &str) -> String {
             }
         }
     }
-    text
 }
 
 /// A condition in a text that YAML may have quoted.
@@ -198,7 +280,11 @@ fn filled(line: &str) -> String {
         .replace(JOBS_MARK, &list(".Values.controllers"))
         .replace(PROFILES_MARK, &list(".Values.profiles"))
         .replace(HOSTS_MARK, &list(".Values.console.hosts"))
+        .replace(HOST_MARK, &word(HOST_MARK, "index .Values.console.hosts 0"))
+        .replace(ISSUER_MARK, "{{ .Values.console.oidc.issuer }}")
+        .replace(OIDC_CLIENT_MARK, "{{ .Values.console.oidc.clientId }}")
         .replace(CLIENTS_MARK, &list(".Values.webhook.clientNames"))
+        .replace(ENVIRONMENT_MARK, "{{ toJson .Values.environment }}")
         .replace(API_SERVERS_MARK, "{{ toJson .Values.webhook.apiServers }}")
         .replace(
             &REPLICAS_MARK.to_string(),
@@ -259,15 +345,36 @@ releasePayloads: false
 # Read the CA certificates of proxies and registries in openshift-config. The namespace has to exist.
 openshiftConfig: false
 
+openshift:
+  # The cluster is OpenShift: add constraints for importer pods, a route to the console, certificates of the service CA,
+  # and the annotations of workload partitioning; also sets openshiftConfig.
+  enabled: false
+  # Do so where the cluster has the kinds of OpenShift.
+  detect: true
+
 # Let placement read the pull secrets of pods and their service accounts: get on all Secrets. Without it, policies
 # name the secrets in spec.pullSecrets (Named, with a Role in each namespace) or use none (None).
 pullSecrets: true
 
+# Environment variables of the operator and the webhooks, in a Secret: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, for instance.
+environment: {{}}
+
 console:
   # Serve the web console. Users sign in with their own tokens; it has no permissions of its own.
   enabled: false
-  # Host names of the console, behind an ingress or a route that terminates TLS.
+  # Host names of the console, behind an ingress or a route that terminates TLS, or with tls.
   hosts: []
+  # Serve TLS with the certificate in Secret medley-console-tls (tls.crt, tls.key), which has to exist.
+  # On OpenShift it is created.
+  tls: false
+  oidc:
+    # URL of an OpenID Connect provider where users can sign in; the API server has to accept its ID tokens.
+    issuer: \"\"
+    # Client ID of the console there. Secret medley-console-oidc has its client-secret; an empty one for a
+    # public client.
+    clientId: \"\"
+    # Whether that Secret also has the CA certificates of the provider, as ca.crt.
+    ca: false
 
 webhook:
   # Common names of the client certificates that API servers present to webhooks.
@@ -316,8 +423,18 @@ fn schema() -> Result<Value, Error> {
         },
         "releaseOwner": boolean("Let the operator manage the ClusterVersion."),
         "openshiftConfig": boolean("Let controllers and webhooks read the CA certificates of proxies and registries in openshift-config."),
+        "openshift": only(json!({
+            "enabled": boolean("The cluster is OpenShift."),
+            "detect": boolean("Add what OpenShift needs where the cluster has its kinds."),
+        })),
         "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
+        "environment": {
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
+            "additionalProperties": { "type": "string" },
+            "description": "Environment variables of the operator and the webhooks, such as HTTPS_PROXY.",
+        },
         "console": only(json!({
             "enabled": boolean("Serve the web console."),
             "hosts": {
@@ -325,6 +442,18 @@ fn schema() -> Result<Value, Error> {
                 "items": { "type": "string", "minLength": 1 },
                 "description": "Host names of the console, behind TLS.",
             },
+            "tls": boolean("Serve TLS with the certificate in Secret medley-console-tls."),
+            "oidc": only(json!({
+                "issuer": {
+                    "type": "string", "pattern": "^\\S*$",
+                    "description": "URL of an OpenID Connect provider where users can sign in.",
+                },
+                "clientId": {
+                    "type": "string", "pattern": "^\\S*$",
+                    "description": "Client ID of the console there.",
+                },
+                "ca": boolean("Whether Secret medley-console-oidc has the CA certificates of the provider, as ca.crt."),
+            })),
         })),
         "webhook": only(json!({
             "clientNames": {
@@ -364,7 +493,14 @@ Check the installation:
 
 Open the console:
 
-  kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:80
+  kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:{{{{ if .Values.console.tls }}}}443{{{{ end }}}}{{{{ if not .Values.console.tls }}}}80{{{{ end }}}}
+{{{{- end }}}}
+{{{{- if {OPENSHIFT} }}}}
+
+Helm does not label namespaces. Let OpenShift's Prometheus scrape this one, and let the pods run on reserved CPUs:
+
+  kubectl label namespace {{{{ .Release.Namespace }}}} openshift.io/cluster-monitoring=true
+  kubectl annotate namespace {{{{ .Release.Namespace }}}} workload.openshift.io/allowed=management
 {{{{- end }}}}
 
 There can be only one installation per cluster: CRDs and cluster roles are shared. The default

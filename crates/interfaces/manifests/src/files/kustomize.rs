@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Files, documents};
-use crate::{ACCOUNT, Error, Object, Options, Part, objects};
+use crate::{Error, Object, Options, Part, objects};
 
 const BASE: &str = "kustomize/base";
 const OVERLAYS: &str = "kustomize/overlays";
@@ -38,44 +38,32 @@ pub(super) fn files() -> Result<Files, Error> {
         ..plain
     })?;
     overlay(&mut files, "console", &base, with_console)?;
+    let on_openshift = objects(&Options {
+        openshift: true,
+        monitoring: true,
+        ..Options::default()
+    })?;
+    overlay(&mut files, "openshift", &base, on_openshift)?;
     Ok(files)
 }
 
-/// The difference between the base and the manifests of other options: more objects, and more
-/// arguments of the operator.
+/// The difference between the base and the manifests of other options: more objects, and patches of those that differ.
+/// Only arguments of a program have a patch of their own, so that two overlays can both add some.
 fn overlay(
     files: &mut Files,
     name: &str,
     base: &[Object],
     wanted: Vec<Object>,
 ) -> Result<(), Error> {
-    let before = base.iter().find_map(arguments);
-    let after = wanted.iter().find_map(arguments);
-    let known = before.unwrap_or_default();
-    let more = after.unwrap_or_default();
-    let more = more.iter().filter(|it| !known.contains(it));
-    let operations: Vec<Value> = more
-        .map(|argument| {
-            json!({
-                "op": "add",
-                "path": "/spec/template/spec/containers/0/args/-",
-                "value": argument,
-            })
-        })
-        .collect();
-    let mut patches = Vec::new();
-    if !operations.is_empty() {
-        patches.push(json!({
-            "target": { "group": "apps", "kind": "Deployment", "name": ACCOUNT },
-            "patch": super::yaml(&operations)?,
-        }));
+    let name_of = |value: &Value| (value["kind"].clone(), value["metadata"]["name"].clone());
+    let (mut new, mut patches) = (Vec::new(), Vec::new());
+    for Object { value, .. } in wanted {
+        let before = base.iter().find(|it| name_of(&it.value) == name_of(&value));
+        match before {
+            None => new.push(value),
+            Some(before) => patches.extend(patch(&before.value, &value)?),
+        }
     }
-    let is_new = |object: &Object| {
-        let name = |value: &Value| (value["kind"].clone(), value["metadata"]["name"].clone());
-        !base.iter().any(|it| name(&it.value) == name(&object.value))
-    };
-    let new = wanted.into_iter().filter(is_new).map(|it| it.value);
-    let new: Vec<Value> = new.collect();
     let folder = format!("{OVERLAYS}/{name}");
     let resources = ["../../base".to_owned(), format!("{name}.yaml")];
     files.insert(format!("{folder}/{name}.yaml"), documents(&new)?);
@@ -86,12 +74,46 @@ fn overlay(
     Ok(())
 }
 
-/// The arguments of the operator, if this is its Deployment.
-fn arguments(object: &Object) -> Option<Vec<Value>> {
-    let value = &object.value;
-    let is_operator = value["kind"] == "Deployment" && value["metadata"]["name"] == ACCOUNT;
-    let arguments = value["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
-    arguments.filter(|_| is_operator).cloned()
+/// The patch that makes one object of another, as JSON patch: additions of fields and of list items.
+fn patch(before: &Value, after: &Value) -> Result<Option<Value>, Error> {
+    let mut operations = Vec::new();
+    additions("", before, after, &mut operations);
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    let version = after["apiVersion"].as_str().unwrap_or_default();
+    let mut target = json!({ "kind": after["kind"], "name": after["metadata"]["name"] });
+    if let Some((group, _)) = version.split_once('/') {
+        target["group"] = group.into();
+    }
+    let patch = super::yaml(&operations)?;
+    Ok(Some(json!({ "target": target, "patch": patch })))
+}
+
+fn additions(path: &str, before: &Value, after: &Value, operations: &mut Vec<Value>) {
+    let add = |path: String, value: &Value| json!({ "op": "add", "path": path, "value": value });
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (key, value) in new {
+                let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+                match old.get(key) {
+                    None => operations.push(add(path, value)),
+                    Some(old) => additions(&path, old, value, operations),
+                }
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.iter().all(Value::is_object) => {
+            for (at, (old, new)) in old.iter().zip(new).enumerate() {
+                additions(&format!("{path}/{at}"), old, new, operations);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            let more = new.iter().filter(|it| !old.contains(it));
+            operations.extend(more.map(|item| add(format!("{path}/-"), item)));
+        }
+        _ if before != after => operations.push(add(path.to_owned(), after)),
+        _ => {}
+    }
 }
 
 fn kustomization(resources: &[String], patches: Vec<Value>) -> Result<String, Error> {

@@ -12,7 +12,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::{Files, WRITTEN, documents};
-use crate::{Error, HOME, IMAGE, NAMESPACE, OLDEST_KUBERNETES, Options, VERSION};
+use crate::{
+    Error, HOME, IMAGE, MUST_GATHER_IMAGE, NAMESPACE, OLDEST_KUBERNETES, Options, VERSION,
+};
 use crate::{Part, definitions, objects};
 
 const FOLDER: &str = "olm";
@@ -223,7 +225,8 @@ fn service_version(sorted: &Sorted) -> Value {
                 "containerImage": IMAGE,
                 "description": "One operator for heterogeneous Kubernetes clusters.",
                 "operatorframework.io/suggested-namespace": NAMESPACE,
-                "operators.openshift.io/must-gather-image": IMAGE,
+                "operatorframework.io/cluster-monitoring": "true",
+                "operators.openshift.io/must-gather-image": MUST_GATHER_IMAGE,
                 "repository": HOME,
                 "support": "Medley",
             },
@@ -250,7 +253,11 @@ fn service_version(sorted: &Sorted) -> Value {
                 mode("AllNamespaces", true),
             ],
             "customresourcedefinitions": { "owned": owned },
-            "relatedImages": [{ "name": "medley", "image": IMAGE }],
+            // What a mirror for disconnected clusters has to contain.
+            "relatedImages": [
+                { "name": "medley", "image": IMAGE },
+                { "name": "must-gather", "image": MUST_GATHER_IMAGE },
+            ],
             "install": {
                 "strategy": "deployment",
                 "spec": {

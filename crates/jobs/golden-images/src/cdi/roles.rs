@@ -3,6 +3,9 @@
 use api::rbac::{READ, and_read, read_crds, read_network, rule, write_events};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
+use crate::layers::Layer;
+use crate::roles::mode_rules;
+
 /// The cluster-wide rules of the controller.
 pub fn rules() -> Vec<PolicyRule> {
     let write = and_read(&["create", "patch", "delete"]);
@@ -39,10 +42,10 @@ pub fn rules() -> Vec<PolicyRule> {
         ),
         // The uid of kube-system identifies the cluster.
         rule("", &["namespaces"], &["get"]),
-        rule("medley.dev", &["goldenimagepolicies"], &READ),
         read_crds(),
         write_events(),
     ];
+    rules.extend(mode_rules(Layer::Cdi));
     rules.extend(read_network());
     rules
 }

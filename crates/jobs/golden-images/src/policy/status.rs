@@ -2,16 +2,15 @@
 
 use api::golden::{GoldenImagePolicy, GoldenImagePolicyStatus, ImageState, NodeArchitectures};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Complaint;
 use crate::architectures::Architectures;
 use crate::conditions::ConditionUpdate;
-use crate::upstream::RunningOperator;
+use crate::coverage::Coverage;
 
 /// The condition that reports whether all fields are valid.
 pub const ACCEPTED: &str = "Accepted";
-/// The condition that reports whether Medley or the upstream operator manages images.
-pub const MANAGING: &str = "Managing";
 
 /// The status of a policy.
 pub fn status(
@@ -19,7 +18,7 @@ pub fn status(
     complaints: &[Complaint],
     architectures: &Architectures,
     images: Vec<ImageState>,
-    upstream: Option<&RunningOperator>,
+    coverage: &Coverage,
     now: Timestamp,
 ) -> GoldenImagePolicyStatus {
     let update = if complaints.is_empty() {
@@ -28,21 +27,18 @@ pub fn status(
         let all: Vec<String> = complaints.iter().map(ToString::to_string).collect();
         ConditionUpdate::new(ACCEPTED, false, "InvalidSettings", all.join("; "))
     };
-    let managing = match upstream {
-        None => ConditionUpdate::new(MANAGING, true, MANAGING, "images-ssp manages images"),
-        Some(running) => {
-            ConditionUpdate::new(MANAGING, false, "UpstreamOperatorRuns", running.to_string())
-        }
-    };
     let before = policy.status.as_ref();
     let before = before.map_or(&[][..], |status| &status.conditions);
     let generation = policy.metadata.generation;
     let names = |counts: &crate::architectures::Counts| counts.keys().cloned().collect();
     GoldenImagePolicyStatus {
         observed_generation: generation,
-        conditions: [update, managing]
-            .map(|it| it.standard(before, now, generation))
-            .into(),
+        conditions: with(
+            before,
+            &[&[update][..], &coverage.conditions()].concat(),
+            now,
+            generation,
+        ),
         nodes: Some(NodeArchitectures {
             workload: names(&architectures.workload),
             control_plane: names(&architectures.control_plane),
@@ -52,4 +48,36 @@ pub fn status(
         }),
         images,
     }
+}
+
+/// The status of a policy with these conditions set; everything else stays as it is.
+pub fn with_conditions(
+    policy: &GoldenImagePolicy,
+    updates: &[ConditionUpdate],
+    now: Timestamp,
+) -> GoldenImagePolicyStatus {
+    let mut status = policy.status.clone().unwrap_or_default();
+    let generation = policy.metadata.generation;
+    status.conditions = with(&status.conditions, updates, now, generation);
+    status
+}
+
+/// Sets conditions in a list, which other controllers write as well; theirs stay.
+fn with(
+    before: &[Condition],
+    updates: &[ConditionUpdate],
+    now: Timestamp,
+    generation: Option<i64>,
+) -> Vec<Condition> {
+    let mut conditions = before.to_vec();
+    for update in updates {
+        let condition = update.standard(before, now, generation);
+        match conditions.iter_mut().find(|it| it.type_ == update.kind) {
+            Some(known) => *known = condition,
+            None => conditions.push(condition),
+        }
+    }
+    // A fixed order, whichever controller is first.
+    conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+    conditions
 }

@@ -19,7 +19,7 @@ fn missing_policy_equals_crd_defaults() {
     let filled = json!({
         "gracePeriod": "1h", "retention": { "history": 10 }, "polling": { "jitter": "5m" },
         "retry": { "initialDelay": "30s", "maxDelay": "1h" },
-        "discovery": "Report", "sniffing": "Refuse", "unchangedContent": "Skip",
+        "discovery": "Report", "sniffing": "Refuse", "unchangedContent": "Skip", "mode": "Auto",
     });
     assert_eq!(read(filled).0, policy);
 }

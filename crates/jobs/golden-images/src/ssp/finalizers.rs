@@ -22,15 +22,18 @@ pub enum SteppingBack {
 }
 
 /// Decides the next step. The operator's finalizer comes first, so that an SSP that is deleted in between is cleaned up
-/// by one of both.
-pub fn step_back(ssp: &SSP) -> SteppingBack {
+/// by one of both. Without a running operator, ours stays, and what was created for a deleted SSP is deleted.
+pub fn step_back(ssp: &SSP, operator_runs: bool) -> SteppingBack {
     let finalizers = ssp.metadata.finalizers.as_deref().unwrap_or_default();
     let has = |name: &str| finalizers.iter().any(|it| it == name);
+    let is_deleted = ssp.metadata.deletion_timestamp.is_some();
     match (has(FINALIZER), has(UPSTREAM_FINALIZER)) {
         (false, _) => SteppingBack::Done,
+        (true, _) if !operator_runs && is_deleted => SteppingBack::CleanUp,
+        (true, _) if !operator_runs => SteppingBack::Done,
         (true, true) => SteppingBack::Remove(FINALIZER),
         // The API server accepts no new finalizer then.
-        (true, false) if ssp.metadata.deletion_timestamp.is_some() => SteppingBack::CleanUp,
+        (true, false) if is_deleted => SteppingBack::CleanUp,
         (true, false) => SteppingBack::Add(UPSTREAM_FINALIZER),
     }
 }
@@ -59,6 +62,11 @@ mod tests {
             let time = serde_json::from_value(json!("2026-01-01T00:00:00Z"));
             ssp.metadata.deletion_timestamp = time.unwrap();
         }
-        assert_eq!(step_back(&ssp), expected);
+        assert_eq!(step_back(&ssp, true), expected);
+        let alone = match (finalizers.contains(&FINALIZER), is_deleted) {
+            (true, true) => SteppingBack::CleanUp,
+            _ => SteppingBack::Done,
+        };
+        assert_eq!(step_back(&ssp, false), alone);
     }
 }

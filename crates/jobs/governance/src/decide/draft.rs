@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, drift, review};
 use crate::conditions::{
-    APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true,
-    message_of,
+    APPROVED, CONTESTED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE,
+    is_true, message_of,
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
@@ -108,6 +108,7 @@ pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -
         }
     }
     let changes_nothing = plan.changes_nothing;
+    note_collisions(&mut decider, &plan);
     take(&mut decider, plan);
     decider.note_requirements();
     // Before approvals: as in the prototype, a plan without changes completes even under DryRun.
@@ -120,6 +121,20 @@ pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -
         return review::ask(decider);
     }
     review::wait(decider)
+}
+
+/// Reports other controllers that set the fields of the plan. Without any, the condition appears only to end.
+fn note_collisions(decider: &mut Decider<'_>, plan: &Plan) {
+    if plan.collisions.is_empty() {
+        decider.clear(
+            CONTESTED,
+            "NoOtherController",
+            "No other controller is known to set the fields of the plan",
+        );
+        return;
+    }
+    let all: Vec<String> = plan.collisions.iter().map(ToString::to_string).collect();
+    decider.condition(CONTESTED, true, "OtherController", &all.join("; "));
 }
 
 /// Writes the plan into the status.

@@ -189,3 +189,79 @@ fn other_policies_exempt_nothing() {
     let all = policies(&[("team", json!({ "exemptNamespaces": ["shop"] }))]);
     assert!(!all.exempt().contains("shop"));
 }
+
+fn gated(mut pod: Value) -> Value {
+    pod["spec"]["schedulingGates"] = json!([{ "name": crate::names::GATE }]);
+    pod
+}
+
+/// A policy that would gate, hold and reject does none of it, and pods that it holds leave the gate.
+#[rstest]
+#[case::assist("Assist", Ok("default"))]
+#[case::off("Off", Err(Skip::ModeOff))]
+fn operator_mode_stands_back(#[case] mode: &str, #[case] expected: Result<&str, Skip>) {
+    let all = policies(&[
+        (
+            "default",
+            json!({ "operatorMode": mode, "failurePolicy": "Fail" }),
+        ),
+        (
+            "a",
+            json!({
+                "onMiss": "Sync", "onNoMatch": "Hold", "emulation": { "runtimeClasses": ["emulated"] },
+                "podSelector": { "matchLabels": { "tier": "web" } },
+            }),
+        ),
+        (
+            "b",
+            json!({ "mode": "Audit", "podSelector": { "matchLabels": { "tier": "db" } } }),
+        ),
+    ]);
+    assert_eq!(all.failure_policy(), FailurePolicy::Ignore);
+    let plain = pod(&json!({}));
+    assert_eq!(chosen(&all, &[], &plain), expected.map(str::to_owned));
+    for (tier, standing_back) in [("web", Mode::Warn), ("db", Mode::Audit)] {
+        let new = pod(&json!({ "tier": tier }));
+        if let Ok(policy) = all.select("shop", &BTreeMap::new(), &new) {
+            assert_eq!(policy.mode, standing_back);
+            assert_eq!(policy.admission_wait(), None);
+        }
+        let leaving = all.select("shop", &BTreeMap::new(), &gated(new)).unwrap();
+        assert_eq!(leaving.on_no_match, OnNoMatch::Warn, "{tier}");
+    }
+    let held = gated(pod(&json!({ "tier": "web" })));
+    let leaving = all.select("shop", &BTreeMap::new(), &held).unwrap();
+    assert_eq!((leaving.name.as_str(), leaving.mode), ("a", Mode::Place));
+}
+
+/// Of all pods and states of both operators, none is gated by both, and one that the other operator does not place is
+/// Medley's, unless the user decided otherwise.
+#[rstest]
+fn exactly_one_operator_gates_a_pod(
+    #[values("Auto", "Assist", "Off")] mode: &str,
+    #[values(false, true)] registered: bool,
+    #[values(false, true)] selected: bool,
+    #[values(false, true)] of_daemon_set: bool,
+) {
+    let tuning = MultiarchTuning::read(&json!({ "webhooks": [{
+        "name": "pod-placement-scheduling-gate.multiarch.openshift.io",
+        "namespaceSelector": { "matchLabels": { "tuned": "yes" } },
+    }] }));
+    let all = policies(&[("default", json!({ "operatorMode": mode }))])
+        .beside(tuning.filter(|_| registered));
+    let mut new = pod(&json!({}));
+    if of_daemon_set {
+        new["metadata"]["ownerReferences"] = json!([{ "kind": "DaemonSet", "controller": true }]);
+    }
+    let namespace = if selected {
+        labels(&[("tuned", "yes")])
+    } else {
+        labels(&[])
+    };
+    let policy = all.select("shop", &namespace, &new);
+    let ours =
+        policy.is_ok_and(|policy| policy.mode == Mode::Place && policy.on_miss == OnMiss::Gate);
+    let theirs = registered && selected && !of_daemon_set;
+    assert!(!(ours && theirs), "gated by both");
+    assert_eq!(ours, mode == "Auto" && !theirs);
+}

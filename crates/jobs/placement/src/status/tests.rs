@@ -1,5 +1,6 @@
 //! The status of a PlacementPolicy.
 
+use api::mode::ModeSetting;
 use api::placement::PlacementPolicy;
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,6 +13,8 @@ fn conditions(object: &PlacementPolicy, complaints: &[String], held: &[String]) 
         complaints,
         forbidden: &[],
         admission_registered: true,
+        operator_mode: ModeSetting::Auto,
+        ownership: None,
         gated: 3,
         held,
         now: Timestamp::UNIX_EPOCH,
@@ -70,6 +73,8 @@ fn forbidden_pull_secrets_are_a_condition_with_a_remedy() {
             complaints: &[],
             forbidden: &forbidden,
             admission_registered: true,
+            operator_mode: ModeSetting::Auto,
+            ownership: None,
             gated: 0,
             held: &[],
             now: Timestamp::UNIX_EPOCH,

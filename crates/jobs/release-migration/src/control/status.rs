@@ -1,11 +1,13 @@
 //! The status of the ReleasePolicy: Medley's own verdict.
 
+use std::fmt::Write as _;
+
 use api::reasons::has_condition;
 use api::release::{Mode, OperatorState, ReleasePolicyStatus, TargetRelease};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::evaluation::ClusterEvaluation;
-use super::{ReleaseInputs, rows};
+use super::{ReleaseInputs, owner, rows};
 use crate::conditions::{ConditionState, accepted};
 use crate::history::Change;
 use crate::reasons::CONDITIONS;
@@ -298,16 +300,16 @@ fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -
 
 fn kept(facts: &ReleaseInputs<'_>, keeps: bool) -> PolicyCondition {
     if facts.policy.spec.mode == Mode::Observe {
-        let message = "spec.mode is Observe: Medley does not write the ClusterVersion";
+        let mut message =
+            "spec.mode is Observe: Medley does not write the ClusterVersion".to_owned();
+        if let Some(running) = &facts.owners.operator {
+            let _ = write!(message, "; {running}");
+        }
         return condition_of(KEEPS, "False", "Observing", message);
     }
     // Another manager before missing permissions: granting those would make both write.
     if !keeps {
-        let owners: Vec<&str> = facts.owners.of_status.iter().map(String::as_str).collect();
-        let message = format!(
-            "spec.mode is Own, but according to the managed fields of ClusterVersion version, {} writes its status: Medley writes nothing there; set spec.mode to Observe, or stop the other manager and remove its entry from metadata.managedFields",
-            owners.join(", ")
-        );
+        let message = owner::foreign_owner(facts.owners);
         return condition_of(KEEPS, "False", "ForeignOwner", message);
     }
     if let Some(why) = facts.forbidden {

@@ -8,6 +8,7 @@ use crate::definition::schema::{
     Schema, atomic_list, int32, int64, map_list, name, object, one_of, text, time,
 };
 use crate::definition::{DIGEST, Definition, conditions, only};
+use crate::mode::ModeSetting;
 use crate::ssp::GOLDEN_NAMESPACE;
 
 /// A non-negative Go duration.
@@ -59,6 +60,8 @@ fn spec() -> Schema {
             .about("What happens if a disk boots on another architecture than its image declares: the disk is not checked (Off), a warning event is emitted (Warn), or no DataSource refers to the import (Refuse)."),
         "unchangedContent": one_of(["Skip", "Import"]).default("Skip")
             .about("What happens with a new image version whose disk contents are unchanged."),
+        "mode": one_of(ModeSetting::VALUES).default("Auto")
+            .about("Whether golden images are managed. Auto: each layer writes its objects unless the genuine operator of the layer runs, and only reports then. Assist: all layers only report. Off: they do nothing."),
         "images": map_list(&["namespace", "name"], image()).max_items(512)
             .about("Settings of single images, which override those of the policy."),
     }));

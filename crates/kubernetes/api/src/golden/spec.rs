@@ -4,6 +4,7 @@ use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::status::GoldenImagePolicyStatus;
+use crate::mode::ModeSetting;
 
 /// How golden images are imported and retained.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct GoldenImagePolicySpec {
     /// What happens with a new version whose disk contents are unchanged (`Skip`).
     #[serde(default)]
     pub unchanged_content: UnchangedContent,
+    /// Whether golden images are managed (`Auto`), also if no other operator does.
+    #[serde(default)]
+    pub mode: ModeSetting,
     /// Settings of single images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImagePolicy>,

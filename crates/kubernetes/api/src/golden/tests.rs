@@ -15,7 +15,7 @@ fn full() -> Value {
             "retention": { "importsToKeep": 2, "history": 5 },
             "polling": { "jitter": "1m" },
             "retry": { "initialDelay": "10s", "maxDelay": "30m" },
-            "discovery": "Adopt", "sniffing": "Warn", "unchangedContent": "Import",
+            "discovery": "Adopt", "sniffing": "Warn", "unchangedContent": "Import", "mode": "Assist",
             "images": [{
                 "name": "fedora", "namespace": "images", "defaultArchitecture": "s390x",
                 "pins": [{

@@ -8,6 +8,7 @@ use crate::definition::schema::{
     Schema, atomic_list, int32, int64, map_list, name, object, one_of, set, text,
 };
 use crate::definition::{Definition, conditions};
+use crate::mode::ModeSetting;
 
 /// A label value, architecture or operating system.
 const WORD: &str = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
@@ -36,10 +37,10 @@ pub fn definition() -> CustomResourceDefinition {
         ],
         name: (
             format!(
-                "self.metadata.name == '{NAME}' || (!has(self.spec.failurePolicy) && !has(self.spec.exemptNamespaces))"
+                "self.metadata.name == '{NAME}' || (!has(self.spec.failurePolicy) && !has(self.spec.exemptNamespaces) && !has(self.spec.operatorMode))"
             ),
             format!(
-                "failurePolicy and exemptNamespaces are about all pods, also those of other policies: only the policy '{NAME}' can say it"
+                "failurePolicy, exemptNamespaces and operatorMode are about all pods, also those of other policies: only the policy '{NAME}' can say it"
             ),
         ),
         spec: spec(),
@@ -93,6 +94,8 @@ fn spec() -> Schema {
             .about("What the API server does with pods while the placement webhook is unavailable: admit them without placement (Ignore) or deny them (Fail). Only the policy named default may set it. Defaults to Ignore."),
         "exemptNamespaces": set(name(63).pattern(LABELS)).max_items(64)
             .about("Namespaces whose pods are never placed, besides system namespaces: names, or the beginning of names and a star, such as cattle-*. The API server does not send their pods to the webhook. Only the policy named default may set it."),
+        "operatorMode": one_of(ModeSetting::VALUES)
+            .about("Whether pods are placed at all. Auto: pods are placed, except those of namespaces that the multiarch-tuning-operator places. Assist: no pod is gated or changed, and clients get a warning for pods that run on no node. Off: pods are ignored. Pods that wait at the gate are released in every mode. Only the policy named default may set it. Defaults to Auto."),
     }));
     spec.about("The desired configuration.")
 }

@@ -5,6 +5,7 @@ use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::status::PlacementPolicyStatus;
+use crate::mode::ModeSetting;
 
 /// Which pods are placed by the platforms of their images, and how.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -75,6 +76,9 @@ pub struct PlacementPolicySpec {
     /// names and a star. Only `default` may set it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_namespaces: Vec<String>,
+    /// Whether pods are placed at all (`Auto`: those that no other operator places). Only `default` may set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_mode: Option<ModeSetting>,
 }
 
 /// Whether pods are changed.

@@ -4,15 +4,18 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{Node, Operator, Slice};
+use super::{MissingFields, Node, Operator, Slice};
 use crate::json::to_string;
 
 /// Repeated `..` multiply what they find, so there is an end to it.
-const MAX_RESULTS: usize = 100_000;
+pub(super) const MAX_RESULTS: usize = 100_000;
 
 /// Why a path cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
+    /// A field that no value has.
+    #[error("{0} is not found")]
+    Missing(String),
     /// An index or a range where there is no list.
     #[error("{0} is not array or slice")]
     NotAList(String),
@@ -48,9 +51,10 @@ pub enum EvalError {
 pub(super) fn list<'a>(
     mut values: Vec<&'a Value>,
     nodes: &'a [Node],
+    missing: MissingFields,
 ) -> Result<Vec<&'a Value>, EvalError> {
     for node in nodes {
-        values = step(&values, node)?;
+        values = step(&values, node, missing)?;
         if values.len() > MAX_RESULTS {
             return Err(EvalError::TooManyResults);
         }
@@ -58,20 +62,31 @@ pub(super) fn list<'a>(
     Ok(values)
 }
 
-fn step<'a>(input: &[&'a Value], node: &'a Node) -> Result<Vec<&'a Value>, EvalError> {
+fn step<'a>(
+    input: &[&'a Value],
+    node: &'a Node,
+    missing: MissingFields,
+) -> Result<Vec<&'a Value>, EvalError> {
     let mut found = Vec::new();
     match node {
-        Node::Field(name) => found.extend(input.iter().filter_map(|v| v.as_object()?.get(name))),
+        Node::Field(name) => {
+            found.extend(input.iter().filter_map(|v| v.as_object()?.get(name)));
+            if found.is_empty() && !input.is_empty() && missing == MissingFields::Reject {
+                return Err(EvalError::Missing(name.clone()));
+            }
+        }
         Node::Wildcard => input.iter().for_each(|v| children(v, &mut found)),
         Node::Recursive => {
             for value in input {
                 descend(value, &mut found)?;
             }
         }
+        // A text replaces its input, unlike numbers: `{.items[*]"x"}` is one x.
+        Node::Literal(text @ Value::String(_)) => found.push(text),
         Node::Literal(value) => found.extend(input.iter().map(|_| value)),
         Node::Union(parts) => {
             for part in parts {
-                found.extend(list(input.to_vec(), part)?);
+                found.extend(list(input.to_vec(), part, missing)?);
             }
         }
         Node::Slice(range) => {
@@ -85,7 +100,7 @@ fn step<'a>(input: &[&'a Value], node: &'a Node) -> Result<Vec<&'a Value>, EvalE
                     .as_array()
                     .ok_or_else(|| EvalError::NotFilterable(to_string(value)))?;
                 for item in items {
-                    if passes(item, left, comparison.as_ref())? {
+                    if passes(item, left, comparison.as_ref(), missing)? {
                         found.push(item);
                     }
                 }
@@ -178,8 +193,9 @@ fn passes(
     item: &Value,
     left: &[Node],
     comparison: Option<&(Operator, Vec<Node>)>,
+    missing: MissingFields,
 ) -> Result<bool, EvalError> {
-    let found = list(vec![item], left);
+    let found = list(vec![item], left, missing);
     let Some((operator, right)) = comparison else {
         // What cannot be followed does not exist.
         return Ok(found.is_ok_and(|found| !found.is_empty()));
@@ -188,7 +204,7 @@ fn passes(
     let Some(left) = single(&found)? else {
         return Ok(false);
     };
-    let found = list(vec![item], right)?;
+    let found = list(vec![item], right, missing)?;
     let Some(right) = single(&found)? else {
         return Ok(false);
     };

@@ -54,6 +54,58 @@ pub enum ParseError {
     TooLong(usize),
 }
 
+/// A part of a template.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Part {
+    /// Text outside of braces.
+    Text(Value),
+    /// `{...}`
+    Path(Vec<Node>),
+    /// `{range ...}`
+    Range(Vec<Node>),
+    /// `{end}`
+    End,
+}
+
+/// The parts of a template: text, and actions in braces.
+pub(super) fn template(mut text: &str) -> Result<Vec<Part>, ParseError> {
+    let mut parts = Vec::new();
+    while let Some((before, after)) = text.split_once('{') {
+        if !before.is_empty() {
+            parts.push(Part::Text(Value::from(before)));
+        }
+        let mut parser = Parser {
+            rest: after,
+            nodes: Vec::new(),
+            has_words: true,
+            word: None,
+        };
+        while !parser.rest.starts_with('}') {
+            if parser.rest.is_empty() {
+                return Err(ParseError::Unclosed);
+            }
+            parser.step()?;
+        }
+        text = &parser.rest[1..];
+        parts.push(match parser.word {
+            Some(Word::Range) => Part::Range(parser.nodes),
+            Some(Word::End) => Part::End,
+            None => Part::Path(parser.nodes),
+        });
+    }
+    if !text.is_empty() {
+        parts.push(Part::Text(Value::from(text)));
+    }
+    Ok(parts)
+}
+
+/// The words of templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Range,
+    End,
+}
+
 /// The steps of the text between braces.
 pub(super) fn action(text: &str) -> Result<Vec<Node>, ParseError> {
     if text.len() > MAX_LENGTH {
@@ -62,6 +114,8 @@ pub(super) fn action(text: &str) -> Result<Vec<Node>, ParseError> {
     let mut parser = Parser {
         rest: text,
         nodes: Vec::new(),
+        has_words: false,
+        word: None,
     };
     while !parser.rest.is_empty() {
         parser.step()?;
@@ -72,6 +126,10 @@ pub(super) fn action(text: &str) -> Result<Vec<Node>, ParseError> {
 struct Parser<'a> {
     rest: &'a str,
     nodes: Vec<Node>,
+    /// Whether this is an action of a template, which may begin with a word.
+    has_words: bool,
+    /// The word of this action.
+    word: Option<Word>,
 }
 
 impl<'a> Parser<'a> {
@@ -160,6 +218,11 @@ impl<'a> Parser<'a> {
         let value = match word {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
+            "range" | "end" if self.has_words && self.word.is_none() => {
+                let is_range = word == "range";
+                self.word = Some(if is_range { Word::Range } else { Word::End });
+                return Ok(());
+            }
             other => return Err(ParseError::Identifier(other.to_owned())),
         };
         self.nodes.push(Node::Literal(value));

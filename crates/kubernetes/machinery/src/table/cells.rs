@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{AGE_DESCRIPTION, Column};
-use crate::json::{go_float, go_quote, to_string};
-use crate::jsonpath::JsonPath;
+use crate::json::go_quote;
+use crate::jsonpath::{JsonPath, text};
 use crate::time::age;
 
 /// A column and where its cells come from.
@@ -66,7 +66,7 @@ impl PrinterColumn {
             return Value::Null;
         };
         match self.column.column_type.as_str() {
-            "string" => Value::from(print(value)),
+            "string" => Value::from(text(value)),
             "integer" => value
                 .as_i64()
                 .or_else(|| truncated(value))
@@ -105,17 +105,4 @@ fn truncated(value: &Value) -> Option<i64> {
         reason = "Go cuts the fraction off here as well"
     )]
     value.as_f64().map(|float| float as i64)
-}
-
-/// A value as Go's `fmt.Print` shows it; lists and objects as JSON.
-fn print(value: &Value) -> String {
-    match value {
-        Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => go_float(float, 21),
-            _ => number.to_string(),
-        },
-        other => to_string(other),
-    }
 }

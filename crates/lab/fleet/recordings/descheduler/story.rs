@@ -125,6 +125,7 @@ impl Story {
 
         self.edit(json!({ "managementState": "Unmanaged", "deschedulingIntervalSeconds": 240 }))
             .await?;
+        self.taken_up().await?;
         self.recorder.step("unmanaged").await?;
 
         self.edit(json!({ "managementState": "Managed", "deschedulingIntervalSeconds": null }))

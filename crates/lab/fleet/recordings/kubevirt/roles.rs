@@ -1,6 +1,6 @@
 //! Nodes, and what schedulers, kubelets and virt-handlers do: binding and running pods, running and moving guests.
 //!
-//! Played beside the genuine virt-controller and its stand-in, neither of which has them.
+//! Played beside the genuine virt-controller and its stand-in, neither of which has them there.
 #![allow(dead_code, reason = "no suite uses all of it")]
 
 use std::time::Duration;
@@ -70,6 +70,16 @@ pub(crate) const NODES: [Hardware; 4] = [
         models: &["EPYC-Milan", "EPYC-Rome", "Haswell-noTSX"],
     },
 ];
+
+/// Creates a namespace.
+pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+    objects(client, "v1", "Namespace", None)
+        .patch(name, &by(KUBELET).force(), &Patch::Apply(namespace))
+        .await?;
+    Ok(())
+}
 
 /// Creates a node, with the labels that virt-handler gives it.
 pub(crate) async fn create_node(client: &Client, hardware: &Hardware) -> anyhow::Result<()> {

@@ -129,9 +129,22 @@ impl Reconcile for Operator {
     }
 }
 
-/// What the operator derives from the APIServer configuration: the default TLS profile, without its ciphers.
+/// What the operator derives from the APIServer configuration: the default TLS profile.
 fn observed_config() -> Value {
-    json!({ "servingInfo": { "minTLSVersion": "VersionTLS12" } })
+    json!({ "servingInfo": {
+        "minTLSVersion": "VersionTLS12",
+        "cipherSuites": [
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_AES_256_GCM_SHA384",
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        ],
+    } })
 }
 
 fn deployment_key(name: &str) -> Key {

@@ -5,12 +5,18 @@
 //! VirtualMachine --machines--> VirtualMachineInstance                               (virt-controller)
 //! VirtualMachineInstance --instances--> launcher pod, Pending, Scheduling, Scheduled (virt-controller)
 //!   Scheduled --handler--> Running, Succeeded, Failed                                  (virt-handler)
-//! VirtualMachineInstanceMigration --migrations--> target pod, the instance moves       (both)
+//! VirtualMachineInstanceMigration --migrations--> target pod, handed over           (virt-controller)
+//!   handed over --handler::moves--> the instance moves                                 (virt-handler)
 //! ```
 //!
-//! Names, selectors, phases and messages are KubeVirt's. Guests are not simulated: an instance runs
-//! as long as its launcher pod. There are no webhooks: their defaults are set when a VirtualMachine
-//! creates its instance, and in the first step of an instance created by another client.
+//! Names, selectors, phases and messages are KubeVirt's. virt-controller's part is compared with KubeVirt 1.7.0:
+//! `recordings/kubevirt` has what that wrote, and `tests/recordings.rs` holds this to it. Guests are not simulated: an
+//! instance runs as long as its launcher pod.
+//!
+//! There are no webhooks. Their defaults are set when a VirtualMachine creates its instance, and for objects of other clients
+//! in a request of the field manager `virt-api`. So unlike virt-api, which only lets the accounts of KubeVirt change the spec
+//! and the status of an instance, this lets everyone. Not imitated: ControllerRevisions, hotplug, pausing, changes that need
+//! a restart, and pods that stay when their guest has moved away.
 
 mod config;
 mod context;
@@ -41,20 +47,41 @@ const WORKERS: usize = 16;
 /// Starts KubeVirt. Its CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     let context = Context::start(manager, client, speed).await;
-    let (machines, instances, handler) = (Queue::new(), Queue::new(), Queue::new());
+    start_controllers(manager, &context);
+    start_handlers(manager, &context);
+}
+
+/// Starts virt-controller, and what virt-api does, alone: nothing labels nodes or runs guests. The CRDs have to be
+/// established. `speed` is the speed of simulated time, as a multiple of real time.
+pub async fn start_virt_controller(manager: &Manager, client: Client, speed: f64) {
+    let context = Context::start(manager, client, speed).await;
+    start_controllers(manager, &context);
+}
+
+fn start_controllers(manager: &Manager, context: &Context) {
+    let (machines, instances) = (Queue::new(), Queue::new());
     machines.enqueue_objects(&context.machines.cache);
     // An instance has the name of its virtual machine, so one key enqueues both.
-    for queue in [&machines, &instances, &handler] {
+    machines.enqueue_objects(&context.instances.cache);
+    instances.enqueue_objects(&context.instances.cache);
+    instances.enqueue_mapped(&context.pods, launched_for);
+    migrations::start(manager, context);
+    let controller = machines::Machines(context.clone());
+    manager.start(controller, &machines, WORKERS);
+    let controller = instances::Instances(context.clone());
+    manager.start(controller, &instances, WORKERS);
+}
+
+fn start_handlers(manager: &Manager, context: &Context) {
+    let (handled, moving) = (Queue::new(), Queue::new());
+    for queue in [&handled, &moving] {
         queue.enqueue_objects(&context.instances.cache);
-    }
-    for queue in [&instances, &handler] {
         queue.enqueue_mapped(&context.pods, launched_for);
     }
-    labeller::start(manager, &context);
-    migrations::start(manager, &context);
-    manager.start(machines::Machines(context.clone()), &machines, WORKERS);
-    manager.start(instances::Instances(context.clone()), &instances, WORKERS);
-    manager.start(handler::Handler(context), &handler, WORKERS);
+    labeller::start(manager, context);
+    manager.start(handler::Handler(context.clone()), &handled, WORKERS);
+    let moves = handler::moves::Moves(context.clone());
+    manager.start(moves, &moving, WORKERS);
 }
 
 /// The instance that a launcher pod belongs to.

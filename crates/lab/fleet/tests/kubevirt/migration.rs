@@ -103,10 +103,6 @@ async fn host_model_guest_migrates_there_and_back() -> anyhow::Result<()> {
         first.contains("cpu-feature.node.kubevirt.io/sha-ni"),
         "{first:?}"
     );
-    assert!(
-        first.contains("cpu-vendor.node.kubevirt.io/Intel"),
-        "{first:?}"
-    );
     fixture.migrate("web", "back", json!({})).await?;
     assert_eq!(phase(&fixture.until_over("back").await?), "Succeeded");
     fixture
@@ -171,10 +167,7 @@ async fn named_model_migrates_to_newer_hosts_and_back() -> anyhow::Result<()> {
     fixture.migrate("web", "newer", only).await?;
     assert_eq!(phase(&fixture.until_over("newer").await?), "Succeeded");
     let required = cpu_requirements(&fixture, "web").await?;
-    let expected = [
-        "cpu-model.node.kubevirt.io/Skylake-Server-noTSX-IBRS",
-        "cpu-vendor.node.kubevirt.io/Intel",
-    ];
+    let expected = ["cpu-model.node.kubevirt.io/Skylake-Server-noTSX-IBRS"];
     assert_eq!(required, expected.map(str::to_owned).into());
     let instance = fixture.instance("web").await?;
     assert_eq!(instance["status"]["nodeName"], "twin-2");

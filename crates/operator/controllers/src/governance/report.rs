@@ -1,11 +1,14 @@
 //! Events on transitions, and metrics that vanish with their object.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::advisor::{Action, DriftClass, VirtPlatformConfig};
+use api::mode::Ownership;
 use governance::conditions;
 use governance::decide::Decision;
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Gauges, Histograms};
 use runtime::{Events, Key, Manager};
@@ -32,6 +35,8 @@ pub(crate) struct Report {
     takeovers: Gauges<Config>,
     paused: Gauges<Config>,
     durations: Histograms<Config>,
+    /// Configurations that are left to the prototype's operator, so that an event is emitted only when that begins.
+    stepped_back: Mutex<BTreeSet<Key>>,
 }
 
 impl Report {
@@ -63,6 +68,26 @@ impl Report {
                 "governance_apply_duration_seconds",
                 "Time to apply an item to its target",
             ),
+            stepped_back: Mutex::default(),
+        }
+    }
+
+    /// Reports who reconciles a configuration. One that the prototype's operator reconciles has no series here.
+    pub(super) fn report_owner(
+        &self,
+        key: &Key,
+        config: Option<&VirtPlatformConfig>,
+        ownership: &Ownership,
+    ) {
+        let mut stepped_back = self.stepped_back.lock();
+        let Some(config) = config.filter(|_| !ownership.manages()) else {
+            stepped_back.remove(key);
+            return;
+        };
+        self.forget(&key.name);
+        if stepped_back.insert(key.clone()) {
+            self.events
+                .warning(config, ownership.reason, &ownership.message);
         }
     }
 

@@ -23,6 +23,8 @@ use kube::{Api, Resource};
 use runtime::{Cache, Error, Key, Manager, Writer};
 use serde_json::{Value, json};
 
+use super::layer::LayerWatch;
+
 /// Concurrent requests: each spends its time waiting for etcd to sync to disk.
 // One SSP may need hundreds of objects; one request at a time would take seconds.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
@@ -32,6 +34,8 @@ const MAX_CONCURRENT_REQUESTS: usize = 16;
 pub struct Actions {
     manager: Manager,
     component: &'static str,
+    /// The layer that has to manage its objects during each write, if they are those of a genuine operator.
+    layer: Option<LayerWatch>,
 }
 
 /// A request on one object.
@@ -60,7 +64,15 @@ impl Actions {
         Self {
             manager: manager.clone(),
             component,
+            layer: None,
         }
+    }
+
+    /// Sends writes only while this layer manages its objects.
+    #[must_use]
+    pub(super) fn only_by(mut self, layer: &LayerWatch) -> Self {
+        self.layer = Some(layer.clone());
+        self
     }
 
     /// Applies all actions in order; consecutive ones of the same type on different objects of one kind run
@@ -116,6 +128,9 @@ impl Actions {
     }
 
     async fn send(&self, kind: Kind, of: &Named, request: Request<'_>) -> Result<(), Error> {
+        if let Some(layer) = &self.layer {
+            layer.permit().await?;
+        }
         match kind {
             Kind::DataImportCron => self.send_typed::<DataImportCron>(kind, of, request).await,
             Kind::DataSource => self.send_typed::<DataSource>(kind, of, request).await,

@@ -30,8 +30,12 @@ use platform::AddressPolicy;
 use runtime::{Key, Manager, Queue};
 use tracing::info;
 
+use golden_images::layers::Layer;
+
 use super::actions::Actions;
+use super::layer::{LayerWatch, Managed};
 use executor::Executor;
+use executor::pods::PodWriter;
 use poll::Polls;
 use pollers::Pollers;
 use polling::Polling;
@@ -77,6 +81,7 @@ impl Folder {
 #[derive(Clone)]
 struct Context {
     view: ImportView,
+    layer: LayerWatch,
     actions: Actions,
     report: Report,
     executor: Executor,
@@ -100,19 +105,26 @@ pub async fn start(
     addresses: &AddressPolicy,
     client: &Client,
 ) {
+    let layer = LayerWatch::start(manager, Layer::Cdi, COMPONENT).await;
     if view::is_installed(manager).await {
-        return begin(manager, imports, addresses, client).await;
+        return begin(manager, layer, imports, addresses, client).await;
     }
     info!("CDI is not installed; waiting for its CustomResourceDefinitions");
     let (own, imports, addresses) = (manager.clone(), imports.clone(), addresses.clone());
     let client = client.clone();
     manager.spawn(async move {
         view::until_installed(&own).await;
-        begin(&own, &imports, &addresses, &client).await;
+        begin(&own, layer, &imports, &addresses, &client).await;
     });
 }
 
-async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy, client: &Client) {
+async fn begin(
+    manager: &Manager,
+    layer: LayerWatch,
+    imports: &Imports,
+    addresses: &AddressPolicy,
+    client: &Client,
+) {
     let view = ImportView::follow(manager).await;
     let queues = Queues::default();
     let report = Report::new(manager);
@@ -120,7 +132,8 @@ async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy, 
     let executor = match imports {
         Imports::Pods { image } => {
             let (view, volumes) = (view.clone(), &queues.volumes);
-            Executor::pods(manager, view, &registries, image, addresses, volumes)
+            let pods = PodWriter::new(manager, &layer);
+            Executor::pods(pods, view, &registries, image, addresses, volumes)
         }
         Imports::InProcess(folder) => {
             disks::start(manager, &view, folder.path.clone());
@@ -128,13 +141,17 @@ async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy, 
         }
     };
     let pollers = match imports {
-        Imports::Pods { image } => Some(Pollers::new(manager, image, &queues.crons)),
+        Imports::Pods { image } => {
+            let pods = PodWriter::new(manager, &layer);
+            Some(Pollers::new(pods, image, &queues.crons))
+        }
         Imports::InProcess(_) => None,
     };
     let polls = Polls::start(manager, &view, registries, &report, &queues.crons);
     let context = Context {
         polling: Polling::new(view.clone(), polls, pollers, &queues.crons),
-        actions: Actions::new(manager, COMPONENT),
+        actions: Actions::new(manager, COMPONENT).only_by(&layer),
+        layer: layer.clone(),
         view,
         report,
         executor,
@@ -144,7 +161,20 @@ async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy, 
     // started.
     context.executor.synced().await;
     follow::start(manager, &context);
-    manager.start(cron::Controller(context.clone()), &queues.crons, 3);
-    manager.start(volume::Controller(context.clone()), &queues.volumes, 3);
-    manager.start(source::Controller(context), &queues.sources, 3);
+    // While CDI runs, keys are dropped; `follow` enqueues all of them when it has stopped.
+    let crons = Managed {
+        watch: layer.clone(),
+        controller: cron::Controller(context.clone()),
+    };
+    let volumes = Managed {
+        watch: layer.clone(),
+        controller: volume::Controller(context.clone()),
+    };
+    let sources = Managed {
+        watch: layer,
+        controller: source::Controller(context),
+    };
+    manager.start(crons, &queues.crons, 3);
+    manager.start(volumes, &queues.volumes, 3);
+    manager.start(sources, &queues.sources, 3);
 }

@@ -17,9 +17,9 @@ use api::hco::{SSP_NAME, TEMPLATES_KEY};
 use api::ssp::{DataImportCronTemplate, GOLDEN_NAMESPACE};
 use golden_images::action::annotation;
 use golden_images::hco::{Decision, HcoInputs, decide};
+use golden_images::layers::Layer;
 use golden_images::list::{self, ArchitectureList};
 use golden_images::names::for_architecture;
-use golden_images::upstream;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use runtime::{
@@ -28,8 +28,8 @@ use runtime::{
 use serde_json::Value;
 
 use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
+use super::layer::LayerWatch;
 use super::layer_queue::LayerQueue;
-use super::upstream::Upstream;
 use crate::status;
 pub(crate) use report::Report;
 
@@ -47,7 +47,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         crons: manager.cache::<DataImportCron>(),
         foreign: foreign.clone(),
         report: Report::new(manager),
-        upstream: Upstream::follow(manager, upstream::HCO).await,
+        layer: LayerWatch::start(manager, Layer::Hco, COMPONENT).await,
     };
     let objects = LayerQueue::default();
     let to = objects.clone();
@@ -71,7 +71,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let to = objects.clone();
     cluster.on_change(move || to.add_all());
     let to = objects.clone();
-    controller.upstream.on_change(move || to.add_all());
+    controller.layer.on_change(move || to.add_all());
     manager.start(controller, objects.queue(), 1);
     Ok(())
 }
@@ -81,7 +81,7 @@ struct HcoController {
     crons: Cache<DataImportCron>,
     foreign: OptionalKinds,
     report: Report,
-    upstream: Upstream,
+    layer: LayerWatch,
 }
 
 impl Reconcile for HcoController {
@@ -97,13 +97,12 @@ impl Reconcile for HcoController {
         if found.object.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
         }
-        let running = self.upstream.running(Timestamp::now());
-        self.report
-            .report_upstream(&self.foreign, &found, running.as_ref());
-        if let Some(running) = running {
+        let mode = self.layer.mode().await?;
+        self.report.report_mode(&self.foreign, &found, &mode);
+        if !mode.manages() {
             // Its metrics have the names of the operator's own.
             self.report.forget(key);
-            return Ok(running.until().map_or(Next::Wait, Next::at));
+            return Ok(mode.next());
         }
         let ssps = self.foreign.open(&ssp_kind()).await?;
         let decision = self.decide(&found, ssps.as_ref()).await?;

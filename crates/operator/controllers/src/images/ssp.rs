@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
+use api::mode::Mode;
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::action::Kind;
+use golden_images::layers::Layer;
 use golden_images::ssp::finalizers::{self, FINALIZER, SteppingBack};
 use golden_images::ssp::{Decision, decide};
-use golden_images::upstream::{self, RunningOperator};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::ObjectMeta;
@@ -34,8 +35,8 @@ use runtime::{
 
 use super::actions::{Actions, gvk};
 use super::cluster::{Cluster, concerns, ssp_kind};
+use super::layer::{LayerMode, LayerWatch};
 use super::layer_queue::LayerQueue;
-use super::upstream::Upstream;
 use gather::GatheredSsp;
 pub(crate) use report::Report;
 
@@ -54,6 +55,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     for kind in [ssp_kind(), kind_of::<VolumeSnapshot>(), gvk(Kind::Template)] {
         foreign.follow(&kind);
     }
+    let layer = LayerWatch::start(manager, Layer::Ssp, COMPONENT).await;
     let controller = SspController {
         client: manager.client(),
         foreign: foreign.clone(),
@@ -64,7 +66,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         claims: manager.cache::<PersistentVolumeClaim>(),
         actions: Actions::new(manager, COMPONENT),
         report: Report::new(manager),
-        upstream: Upstream::follow(manager, upstream::SSP).await,
+        layer,
         cluster,
     };
     controller.namespaces.synced().await;
@@ -94,7 +96,7 @@ fn watch_dependencies(controller: &SspController, objects: &LayerQueue) {
     let to = objects.clone();
     controller.cluster.on_change(move || to.add_all());
     let to = objects.clone();
-    controller.upstream.on_change(move || to.add_all());
+    controller.layer.on_change(move || to.add_all());
     let to = objects.clone();
     controller.crons.on_change(move |_| to.add_all());
     let to = objects.clone();
@@ -137,7 +139,7 @@ struct SspController {
     claims: Cache<PersistentVolumeClaim>,
     actions: Actions,
     report: Report,
-    upstream: Upstream,
+    layer: LayerWatch,
 }
 
 impl Reconcile for SspController {
@@ -150,10 +152,10 @@ impl Reconcile for SspController {
             let Some(ssp) = self.ssp(key).await? else {
                 return Ok(Next::Wait);
             };
-            let running = self.upstream.running(Timestamp::now());
-            self.report.report_upstream(&ssp, running.as_ref());
-            if let Some(running) = running {
-                match finalizers::step_back(&ssp) {
+            let mode = self.layer.mode().await?;
+            self.report.report_mode(&ssp, &mode);
+            if !mode.manages() {
+                match finalizers::step_back(&ssp, mode.running.is_some()) {
                     SteppingBack::Add(name) => {
                         self.set_finalizer(&ssp, name, true).await?;
                         continue;
@@ -162,7 +164,7 @@ impl Reconcile for SspController {
                         self.set_finalizer(&ssp, name, false).await?;
                         continue;
                     }
-                    SteppingBack::Done => return self.observe(&ssp, &running).await,
+                    SteppingBack::Done => return self.observe(&ssp, &mode).await,
                     SteppingBack::CleanUp => {}
                 }
             }
@@ -214,7 +216,7 @@ impl SspController {
     /// Reports a decision without actions, and returns when to requeue.
     async fn finish(&self, inputs: &GatheredSsp, decision: &Decision) -> Result<Next, Error> {
         if inputs.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
-            self.report_policy(inputs, decision, None).await?;
+            self.report_policy(inputs, decision).await?;
             // Finalizer last: if revoking fails, the SSP is still there to retry it.
             self.revoke_view(&inputs.ssp).await?;
             self.set_finalizer(&inputs.ssp, FINALIZER, false).await?;
@@ -224,18 +226,19 @@ impl SspController {
             self.grant_view(&inputs.ssp).await?;
         }
         self.report_status(&inputs.ssp, decision).await?;
-        self.report_policy(inputs, decision, None).await?;
+        self.report_policy(inputs, decision).await?;
         Ok(decision.look_again.map_or(Next::Wait, Next::at))
     }
 
-    /// Reports the state of the images of an SSP that the upstream operator reconciles.
-    async fn observe(&self, ssp: &SSP, running: &RunningOperator) -> Result<Next, Error> {
-        if let Ok(inputs) = self.gather(ssp).await? {
+    /// Reports the state of the images of an SSP that another operator reconciles.
+    async fn observe(&self, ssp: &SSP, mode: &LayerMode) -> Result<Next, Error> {
+        if mode.ownership.mode == Mode::Assist
+            && let Ok(inputs) = self.gather(ssp).await?
+        {
             let decision = decide(&inputs.facts(Timestamp::now()));
-            self.report_policy(&inputs, &decision, Some(running))
-                .await?;
+            self.report_policy(&inputs, &decision).await?;
         }
-        Ok(running.until().map_or(Next::Wait, Next::at))
+        Ok(mode.next())
     }
 
     async fn set_finalizer(&self, ssp: &SSP, name: &str, present: bool) -> Result<(), Error> {

@@ -14,8 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::cdi::{DataSource, DataVolume, Named, labels};
+use api::mode::Mode;
 use golden_images::action::{label, name_of};
 use golden_images::architectures::Architectures;
+use golden_images::layers::Layer;
 use golden_images::vm::{
     Decision, References, VmInputs, Warning, Why, decide, pointer_target, references,
 };
@@ -30,6 +32,7 @@ use runtime::{
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, concerns, is_listed};
+use super::layer::LayerWatch;
 use super::layer_queue::LayerQueue;
 
 /// Name of the controller in logs, events and managed fields.
@@ -48,6 +51,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     foreign.follow(&vm_kind());
     let controller = VmController {
         cluster: Cluster::follow(manager).await,
+        layer: LayerWatch::start(manager, Layer::Vm, COMPONENT).await,
         nodes: Arc::default(),
         foreign: foreign.clone(),
         sources: manager.cache::<DataSource>(),
@@ -60,6 +64,8 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     foreign.synced().await;
     let objects = LayerQueue::default();
     watch_dependencies(&controller, &objects);
+    let to = objects.clone();
+    controller.layer.on_change(move || to.add_all());
     manager.start(controller, objects.queue(), WORKERS);
     Ok(())
 }
@@ -166,6 +172,7 @@ fn target(source: &DataSource) -> Option<Named> {
 
 struct VmController {
     cluster: Cluster,
+    layer: LayerWatch,
     nodes: Arc<Mutex<Nodes>>,
     foreign: OptionalKinds,
     sources: Cache<DataSource>,
@@ -206,11 +213,17 @@ impl Reconcile for VmController {
         if machine.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
         }
+        let mode = self.layer.mode().await?;
+        if mode.ownership.mode == Mode::Off {
+            return Ok(mode.next());
+        }
         let decision = self.decide(key, &machine.data).await?;
         // A source that does not exist yet may name another architecture than the cluster default.
         let waits_for_source =
             decision.why == Why::Default && self.awaits_source(key, &machine.data);
-        if let Some(architecture) = decision.set.as_deref().filter(|_| !waits_for_source) {
+        // In mode Assist, only warnings are emitted.
+        let sets = mode.manages() && !waits_for_source;
+        if let Some(architecture) = decision.set.as_deref().filter(|_| sets) {
             self.set(&machine, architecture, &decision.why).await?;
         }
         self.warn(key, &machine, decision.warnings);

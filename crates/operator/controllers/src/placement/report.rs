@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ::placement::{PolicyStatusInputs, status};
-use api::placement::PlacementPolicy;
+use api::placement::{NAME, PlacementPolicy};
 use cluster_view::placement::RegistryMetrics;
 use cluster_view::policies;
 use jiff::Timestamp;
@@ -103,7 +103,11 @@ impl PlacementController {
             return Ok(Next::Wait);
         };
         let settings = self.watch.settings();
-        let mut next = Next::Wait;
+        let running = self.other.running(Timestamp::now());
+        let ownership = settings.policies.ownership(running.as_ref());
+        // The end of a Lease is no event.
+        let until = running.and_then(|running| running.until());
+        let mut next = until.map_or(Next::Wait, Next::at);
         for object in cache.list() {
             // A policy that cannot be decoded is not in force either; it must not keep the others from their status.
             let Some(object) = policies::decode::<PlacementPolicy>(&object) else {
@@ -121,6 +125,8 @@ impl PlacementController {
                 complaints: settings.policies.complaints(&name),
                 forbidden: &forbidden,
                 admission_registered: registered,
+                operator_mode: settings.policies.operator_mode(),
+                ownership: (name == NAME).then_some(&ownership),
                 gated: tally.gated,
                 held: &tally.held,
                 now: Timestamp::now(),

@@ -1,7 +1,9 @@
 //! Without a cluster version operator, Medley owns the ClusterVersion and writes its messages.
 
+use release_migration::control::OPERATOR;
 use serde_json::{Value, json};
 
+use crate::rivals::scale;
 use crate::stage::{Stage, condition_text, release};
 
 fn entries(status: &Value) -> Vec<String> {
@@ -178,6 +180,37 @@ async fn missing_permission_is_reported() -> anyhow::Result<()> {
     );
     let version = json!(stage.api("ClusterVersion").get("version").await?);
     assert_eq!(version["status"], Value::Null);
+    stage.rest().await;
+    Ok(())
+}
+
+/// The operator runs, and has not written anything yet: its first write would meet ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_version_is_not_owned_beside_its_operator() -> anyhow::Result<()> {
+    let stage = Stage::new().await?;
+    let operator = ("openshift-cluster-version", OPERATOR.deployment);
+    scale(&stage.client(), operator, 1).await?;
+    stage.version().await?;
+    stage.policy(json!({ "mode": "Own" })).await?;
+    stage.own().await?;
+    let status = stage
+        .verdict("KeepsClusterVersion", "False ForeignOwner")
+        .await?;
+    let text = condition_text(&json!({ "status": status }), "KeepsClusterVersion");
+    assert!(
+        text.contains(
+            "the cluster version operator runs (Deployment openshift-cluster-version/cluster-version-operator)"
+        ),
+        "{text}"
+    );
+    let version = json!(stage.api("ClusterVersion").get("version").await?);
+    assert_eq!(version["status"], Value::Null);
+    // It is removed: no restart is needed.
+    scale(&stage.client(), operator, 0).await?;
+    stage.verdict("KeepsClusterVersion", "True Own").await?;
+    stage
+        .claims("Progressing", "False : Cluster version is 4.18.0")
+        .await?;
     stage.rest().await;
     Ok(())
 }

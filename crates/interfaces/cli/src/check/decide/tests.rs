@@ -1,13 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::cdi::Named;
+use api::mode::ModeSetting;
+use api::operators::RunningOperator;
+use golden_images::layers::{CDI, Layer, LayerState};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::super::inputs::{Account, Policy, Version};
+use super::super::inputs::{Account, JobOwnership, OwnershipState, Policy, Version};
+use super::super::network::NetworkInputs;
 use super::*;
 
 /// An installation without problems, with all third-party CRDs.
-fn healthy() -> CheckInputs {
+pub(in crate::check) fn healthy() -> CheckInputs {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
     let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
@@ -59,6 +64,7 @@ fn healthy() -> CheckInputs {
         cannot_install: Ok(Vec::new()),
         may_escalate: Ok(true),
         namespace_exists: Ok(true),
+        openshift: Ok(None),
         kinds: Ok(kinds),
         definitions: BTreeMap::from(definitions),
         operator: Ok(Some(deployment())),
@@ -78,6 +84,9 @@ fn healthy() -> CheckInputs {
             name: "CpuModelPolicy/default".to_owned(),
             invalid: None,
         })],
+        network: NetworkInputs::none(),
+        rivals: rivals::tests::none(),
+        ownership: Vec::new(),
         monitored: Ok(true),
     }
 }
@@ -251,4 +260,79 @@ fn long_lists_are_truncated() {
     let all: Vec<String> = (0..7).map(|it| it.to_string()).collect();
     assert_eq!(listed(&all), "0, 1, 2, 3, 4, and 2 more");
     assert_eq!(listed(&all[..2]), "0, 1");
+}
+
+#[test]
+fn genuine_operators_are_named_with_the_next_step() {
+    let running = RunningOperator {
+        operator: CDI,
+        deployment: Some(Named {
+            namespace: "cdi".to_owned(),
+            name: "cdi-deployment".to_owned(),
+        }),
+        restorer: None,
+        lease: None,
+    };
+    let entry = |enabled: bool, running: Option<&RunningOperator>| JobOwnership {
+        component: "images-cdi".to_owned(),
+        enabled,
+        state: Ok(OwnershipState {
+            ownership: Layer::Cdi.mode(&LayerState {
+                setting: ModeSetting::Auto,
+                enabled,
+                installed: true,
+                running,
+            }),
+            running: running.cloned(),
+        }),
+        take_over: Some("medley images take-over images-cdi".to_owned()),
+    };
+    let found = |pre: bool, entry: JobOwnership| -> Vec<(State, String)> {
+        let inputs = CheckInputs {
+            pre,
+            ownership: vec![entry],
+            ..healthy()
+        };
+        let id = if pre { "install-rivals" } else { "ownership" };
+        let findings = decide(&inputs).into_iter().filter(|it| it.id == id);
+        findings
+            .map(|it| (it.state, it.hint.unwrap_or_default()))
+            .collect()
+    };
+    // Nothing to say about a controller that is not to be installed, without a rival.
+    assert_eq!(found(true, entry(false, None)), []);
+    assert_eq!(found(true, entry(true, None)), [(State::Ok, String::new())]);
+    assert_eq!(found(false, entry(false, Some(&running))), []);
+    assert_eq!(
+        found(false, entry(true, None)),
+        [(State::Ok, String::new())]
+    );
+    for (pre, enabled, expected) in [
+        (
+            true,
+            true,
+            "to let Medley manage after the installation: medley images take-over images-cdi",
+        ),
+        (true, false, "with images-cdi in --controllers"),
+        (
+            false,
+            true,
+            "to let Medley manage: medley images take-over images-cdi",
+        ),
+    ] {
+        let found = found(pre, entry(enabled, Some(&running)));
+        let [(State::Off, hint)] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!(hint.contains(expected), "{hint}");
+    }
+    let unreadable = JobOwnership {
+        state: Err("deployments.apps is forbidden".to_owned()),
+        ..entry(true, None)
+    };
+    let found = found(false, unreadable);
+    assert!(
+        matches!(found.as_slice(), [(State::Warning, _)]),
+        "{found:?}"
+    );
 }

@@ -16,9 +16,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
-    ACCOUNT, Job, NAMED_SECRETS, Options, PLACEMENT_LEASE, PullSecrets, RELEASE_OWNER,
-    RELEASE_PAYLOADS, WEBHOOK, callers_role, job_role, objects, profile_role, pull_secret_role,
-    webhook_role,
+    ACCOUNT, IMPORTER_ROLE, Job, NAMED_SECRETS, OPENSHIFT_CONFIG, Options, PLACEMENT_LEASE,
+    PullSecrets, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK, callers_role, job_role, objects, plural,
+    profile_role, pull_secret_role, webhook_role,
 };
 use placement::roles::{named_secret_rules, webhook_namespace_rules};
 use runtime::access::{described, may};
@@ -70,16 +70,6 @@ pub(super) async fn to_install(
     Ok((missing.await, observed(may_i(client, escalate).await)))
 }
 
-/// Plural of a built-in kind in the manifests.
-fn plural(kind: &str) -> String {
-    // Not from discovery: before an installation the cluster does not serve Medley's own kinds.
-    let lower = kind.to_lowercase();
-    match lower.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None => format!("{lower}s"),
-    }
-}
-
 async fn may_i(client: &Client, what: ResourceAttributes) -> Result<bool, kube::Error> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -125,6 +115,7 @@ pub(super) async fn of_accounts(
         places.extend(rules.map(|(namespace, rules)| (namespace.to_owned(), rules)));
     }
     let mut named = named_secrets(options);
+    // An optional part, although `--openshift` adds it: without it, certificates are missing, and nothing else.
     let reads_registries = options.jobs.iter().any(|job| Job::REGISTRIES.contains(job));
     if options.openshift_config && reads_registries {
         let namespace = api::openshift::CONFIG_NAMESPACE.to_owned();
@@ -183,6 +174,8 @@ async fn account(
         RELEASE_PAYLOADS.to_owned(),
         NAMED_SECRETS.to_owned(),
         format!("{ACCOUNT}-cluster-operator"),
+        OPENSHIFT_CONFIG.to_owned(),
+        IMPORTER_ROLE.to_owned(),
     ]);
     if options.jobs.contains(&Job::Placement) {
         expected.insert(PLACEMENT_LEASE.to_owned());

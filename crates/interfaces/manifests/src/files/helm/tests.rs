@@ -16,12 +16,16 @@ fn default_values() -> Value {
 
 /// The rendered templates: objects by kind and name.
 fn rendered(values: &Value, namespace: &str) -> BTreeMap<String, Value> {
+    rendered_on(values, namespace, &[])
+}
+
+fn rendered_on(values: &Value, namespace: &str, apis: &[&str]) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (path, text) in chart_files() {
         if !path.contains("/templates/") || path.ends_with("NOTES.txt") {
             continue;
         }
-        let text = render(&text, values, namespace);
+        let text = render(&text, values, namespace, apis);
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         for mut object in documents.into_iter().filter(|it| !it.is_null()) {
             let metadata = object["metadata"].as_object_mut().unwrap();
@@ -76,9 +80,14 @@ fn chart_matches_manifests_with_everything_enabled() {
         "profiles": ["example-profile", "node-health-remediation"],
         "releaseOwner": true,
         "openshiftConfig": true,
+        "openshift": { "enabled": true, "detect": true },
         "releasePayloads": true,
         "pullSecrets": true,
-        "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
+        "environment": { "HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": ".svc" },
+        "console": {
+            "enabled": true, "hosts": ["medley.example.com", "medley.example.org"], "tls": true,
+            "oidc": { "issuer": "https://id.example.com/medley", "clientId": "medley", "ca": true },
+        },
         "webhook": {
             "clientNames": ["front-proxy-client", "kube-apiserver"],
             "requireClientCert": true,
@@ -100,6 +109,7 @@ fn chart_matches_manifests_with_everything_enabled() {
             .into(),
         release_owner: true,
         openshift_config: true,
+        openshift: true,
         release_payloads: true,
         pull_secrets: crate::PullSecrets::Pods,
         console: true,
@@ -107,12 +117,35 @@ fn chart_matches_manifests_with_everything_enabled() {
             "medley.example.com".to_owned(),
             "medley.example.org".to_owned(),
         ],
+        console_tls: true,
+        console_oidc: Some(crate::ConsoleOidc {
+            issuer: "https://id.example.com/medley".to_owned(),
+            client_id: "medley".to_owned(),
+            has_ca: true,
+        }),
         monitoring: true,
         client_names: ["front-proxy-client", "kube-apiserver"]
             .map(str::to_owned)
             .into(),
         require_client_cert: true,
+        environment: [
+            ("HTTPS_PROXY", "http://proxy.example:3128"),
+            ("NO_PROXY", ".svc"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         api_server_cidrs: ["10.0.0.0/28", "fd00::/64"].map(str::to_owned).into(),
+    };
+    assert_same(&values, &options);
+}
+
+#[test]
+fn chart_matches_manifests_with_a_plain_console() {
+    let mut values = default_values();
+    values["console"]["enabled"] = json!(true);
+    let options = Options {
+        console: true,
+        ..Options::default()
     };
     assert_same(&values, &options);
 }
@@ -171,6 +204,11 @@ fn schema_accepts_defaults_and_rejects_invalid_values() {
         ("/replicas", json!("2"), "/replicas"),
         ("/image", json!(""), "/image"),
         ("/console", json!({ "enabld": true }), "/console/enabld"),
+        (
+            "/console/oidc",
+            json!({ "client": "a" }),
+            "/console/oidc/client",
+        ),
         ("/profiles", json!(["nothing"]), "/profiles/0"),
     ] {
         let mut values = default_values();
@@ -254,11 +292,41 @@ fn wrong(schema: &Value, value: &Value, path: &str) -> Vec<String> {
 
 #[test]
 fn notes_are_filled() {
-    let text = render(&notes(), &default_values(), "here");
+    let text = render(&notes(), &default_values(), "here", &[]);
     assert!(text.contains("in namespace here."), "{text}");
     assert!(!text.contains("port-forward"), "{text}");
     let mut values = default_values();
     values["console"]["enabled"] = json!(true);
-    let text = render(&notes(), &values, "here");
-    assert!(text.contains("-n here port-forward"), "{text}");
+    let text = render(&notes(), &values, "here", &[]);
+    assert!(
+        text.contains("-n here port-forward service/medley-console 8080:80\n"),
+        "{text}"
+    );
+    assert!(!text.contains("OpenShift"), "{text}");
+    values["console"]["tls"] = json!(true);
+    let text = render(&notes(), &values, "here", &["security.openshift.io/v1"]);
+    assert!(
+        text.contains("port-forward service/medley-console 8080:443\n"),
+        "{text}"
+    );
+    assert!(text.contains("kubectl label namespace here"), "{text}");
+}
+
+#[test]
+fn openshift_is_detected_by_its_kinds() {
+    let mut values = default_values();
+    values["monitoring"]["enabled"] = json!(true);
+    let apis = ["security.openshift.io/v1"];
+    let options = Options {
+        openshift: true,
+        monitoring: true,
+        ..Options::default()
+    };
+    assert_eq!(rendered_on(&values, NAMESPACE, &apis), printed(&options));
+    values["openshift"]["detect"] = json!(false);
+    let options = Options {
+        openshift: false,
+        ..options
+    };
+    assert_eq!(rendered_on(&values, NAMESPACE, &apis), printed(&options));
 }

@@ -61,7 +61,11 @@ fn bundle_has_catalogue_metadata() {
     assert_eq!(version["spec"]["version"], VERSION);
     assert_eq!(version["spec"]["relatedImages"][0]["image"], IMAGE);
     let gather = &version["metadata"]["annotations"]["operators.openshift.io/must-gather-image"];
-    assert_eq!(gather, IMAGE);
+    assert_eq!(gather, MUST_GATHER_IMAGE);
+    assert_eq!(
+        version["spec"]["relatedImages"][1]["image"],
+        MUST_GATHER_IMAGE
+    );
     let examples = text(&version["metadata"]["annotations"]["alm-examples"]);
     let examples: Vec<Value> = serde_json::from_str(&examples).unwrap();
     for owned in version["spec"]["customresourcedefinitions"]["owned"]

@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+// `ParallelMigrationsPerClusterDefault` and its neighbours in KubeVirt's `pkg/virt-config/virt-config.go`.
+const PARALLEL_MIGRATIONS: usize = 5;
+const PARALLEL_OUTBOUND_MIGRATIONS: usize = 2;
+const DRAIN_TAINT: &str = "kubevirt.io/drain";
 
 /// CPU models that KubeVirt considers obsolete by default. Each also as `-v1`.
 const OBSOLETE: [&str; 17] = [
@@ -90,17 +95,40 @@ impl Config {
             found.and_then(|it| it.try_into().ok()).unwrap_or(default)
         };
         (
-            // `ParallelMigrationsPerClusterDefault` and its neighbour in KubeVirt's
-            // `pkg/virt-config/virt-config.go`.
-            number("parallelMigrationsPerCluster", 5),
-            number("parallelOutboundMigrationsPerNode", 2),
+            number("parallelMigrationsPerCluster", PARALLEL_MIGRATIONS),
+            number(
+                "parallelOutboundMigrationsPerNode",
+                PARALLEL_OUTBOUND_MIGRATIONS,
+            ),
         )
+    }
+
+    /// The configuration of a migration, as the instance shows it: what is configured, and the defaults.
+    // The defaults are those of `defaultClusterConfig` in KubeVirt's `pkg/virt-config/virt-config.go`.
+    pub(super) fn migrations(&self) -> Value {
+        let mut all = json!({
+            "allowAutoConverge": false,
+            "allowPostCopy": false,
+            "allowWorkloadDisruption": false,
+            "bandwidthPerMigration": "0",
+            "completionTimeoutPerGiB": 150,
+            "nodeDrainTaintKey": DRAIN_TAINT,
+            "parallelMigrationsPerCluster": PARALLEL_MIGRATIONS,
+            "parallelOutboundMigrationsPerNode": PARALLEL_OUTBOUND_MIGRATIONS,
+            "progressTimeout": 150,
+            "unsafeMigrationOverride": false,
+        });
+        let configured = self.spec.get("migrations").and_then(Value::as_object);
+        for (name, value) in configured.into_iter().flatten() {
+            all[name] = value.clone();
+        }
+        all
     }
 
     /// Key of the taint that evacuates the instances of a node.
     pub(super) fn drain_taint(&self) -> &str {
         match self.text("/migrations/nodeDrainTaintKey") {
-            "" => "kubevirt.io/drain",
+            "" => DRAIN_TAINT,
             key => key,
         }
     }

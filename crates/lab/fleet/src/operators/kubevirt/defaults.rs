@@ -1,40 +1,59 @@
-//! Defaulting and validation of instances, as KubeVirt's webhooks do it.
+//! Defaulting and validation of instances, as the webhooks of virt-api do it.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::config::Config;
+use super::labels::default_machine;
 
 /// The only CPU model supported on arm64, and its default there.
 const PASSTHROUGH: &str = "host-passthrough";
 
-/// Sets the defaults of an instance: architecture, CPU model, eviction strategy.
+/// The user that launchers run as.
+const RUNTIME_USER: u32 = 107;
+
+/// Sets the defaults of an instance: architecture, machine type, CPU model, eviction strategy.
 pub(super) fn fill(spec: &mut Value, config: &Config) {
-    if !spec.is_object() {
-        *spec = json!({});
-    }
-    if spec["architecture"].as_str().unwrap_or_default().is_empty() {
-        spec["architecture"] = json!(config.architecture());
-    }
+    set_if_empty(spec, &["architecture"], config.architecture());
+    let arch = spec["architecture"].as_str().unwrap_or_default().to_owned();
     // The cluster-wide model does not apply to arm64: its own default comes first.
-    let model = match spec["architecture"].as_str() {
-        Some("arm64") => PASSTHROUGH,
+    let model = match arch.as_str() {
+        "arm64" => PASSTHROUGH,
         _ => config.cpu_model(),
     };
-    for part in ["/domain", "/domain/cpu"] {
-        if spec.pointer(part).is_none_or(|part| !part.is_object()) {
-            match part {
-                "/domain" => spec["domain"] = json!({}),
-                _ => spec["domain"]["cpu"] = json!({}),
-            }
-        }
-    }
-    let cpu = &mut spec["domain"]["cpu"];
-    if cpu["model"].as_str().unwrap_or_default().is_empty() {
-        cpu["model"] = json!(model);
-    }
+    set_if_empty(spec, &["domain", "cpu", "model"], model);
+    set_if_empty(spec, &["domain", "machine", "type"], default_machine(&arch));
     if let (None, Some(strategy)) = (spec.get("evictionStrategy"), config.eviction_strategy()) {
         spec["evictionStrategy"] = json!(strategy);
     }
+}
+
+/// Sets a text that is missing or empty.
+pub(super) fn set_if_empty(spec: &mut Value, path: &[&str], text: &str) {
+    let field = part(spec, path);
+    if field.as_str().unwrap_or_default().is_empty() {
+        *field = json!(text);
+    }
+}
+
+/// A part of a value, in objects that are created where there are none.
+pub(super) fn part<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Value {
+    let mut part = value;
+    for name in path {
+        if !part.is_object() {
+            *part = json!({});
+        }
+        part = &mut part[*name];
+    }
+    part
+}
+
+/// Sets the status of an instance that is accepted.
+pub(super) fn accept(status: &mut Value, now: &Time) {
+    status["runtimeUser"] = json!(RUNTIME_USER);
+    status["phase"] = json!("Pending");
+    status["phaseTransitionTimestamps"] =
+        json!([{ "phase": "Pending", "phaseTransitionTimestamp": now }]);
 }
 
 /// Why an instance is not admitted.

@@ -1,5 +1,6 @@
-//! virt-handler's part of an instance: the node starts, monitors and stops it.
+//! virt-handler's part of an instance: the node starts, monitors, stops and moves it.
 
+pub(super) mod moves;
 mod step;
 
 use std::sync::Arc;
@@ -8,11 +9,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use runtime::{Error, Key, Next, Reconcile};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::context::Context;
+use super::labels::MACHINE_TYPE;
 use super::launcher::Launcher;
-use super::object::{enter, set_condition, status, text};
+use super::object::{enter, status, text, update_condition};
 use crate::model::Cpu;
 use crate::names::{CPU, annotation};
 use crate::nodes::is_alive;
@@ -55,7 +57,7 @@ impl Reconcile for Handler {
                     if let Some(left) = context.pace.left(&format!("boot {uid}"), BOOT_TIME) {
                         return Ok(Next::After(left));
                     }
-                    self.run(&instance, launcher).await?;
+                    self.run(&instance, node.as_deref(), launcher).await?;
                 }
                 HandlerStep::ShutDown => {
                     if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN_TIME) {
@@ -80,25 +82,55 @@ pub(super) fn cpu_of(node: &Node) -> Option<Cpu> {
     Cpu::of_annotation(annotation(&node.metadata, CPU)?)
 }
 
+/// The interfaces of a guest.
+fn interfaces(launcher: &Launcher) -> Value {
+    json!([{
+        "name": "default",
+        "podInterfaceName": "eth0",
+        "ipAddress": launcher.address,
+        "ipAddresses": launcher.address.iter().collect::<Vec<_>>(),
+        "infoSource": "domain",
+    }])
+}
+
+/// The machine type that QEMU makes of a general one, such as `pc-q35-rhel9.6.0` of `q35`.
+fn resolved_machine<'a>(asked: &'a str, node: Option<&'a Node>) -> &'a str {
+    let labels = node.and_then(|node| node.metadata.labels.as_ref());
+    let mut known = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, _)| key.strip_prefix(MACHINE_TYPE));
+    let versioned = format!("-{asked}-");
+    known.find(|it| it.contains(&versioned)).unwrap_or(asked)
+}
+
 impl Handler {
     /// Marks the instance as running.
-    async fn run(&self, instance: &Arc<DynamicObject>, launcher: &Launcher) -> Result<(), Error> {
+    async fn run(
+        &self,
+        instance: &Arc<DynamicObject>,
+        node: Option<&Node>,
+        launcher: &Launcher,
+    ) -> Result<(), Error> {
         let mut changed = DynamicObject::clone(instance);
-        let now = now();
-        set_condition(&mut changed, ("Ready", true), "", "", &now);
-        set_condition(&mut changed, ("LiveMigratable", true), "", "", &now);
+        for about in ["LiveMigratable", "StorageLiveMigratable"] {
+            update_condition(
+                &mut changed,
+                json!({
+                    "type": about, "status": "True", "lastProbeTime": null, "lastTransitionTime": null,
+                }),
+            );
+        }
+        let machine = resolved_machine(text(instance, "/spec/domain/machine/type"), node);
         let status = status(&mut changed);
-        status["interfaces"] = json!([{
-            "name": "default",
-            "ipAddress": launcher.address,
-            "ipAddresses": launcher.address.iter().collect::<Vec<_>>(),
-            "infoSource": "domain",
-        }]);
+        status["interfaces"] = interfaces(launcher);
+        status["machine"] = json!({ "type": machine });
         status["migrationMethod"] = json!("LiveMigration");
-        status["migrationTransport"] = json!("Unix");
-        enter(&mut changed, "Running", &now);
+        // As without SELinux.
+        status["selinuxContext"] = json!("none");
+        enter(&mut changed, "Running", &now());
         // Events after the update: a conflict repeats the step, and they would be emitted twice.
-        self.0.update_instance(&changed).await?;
+        self.0.handle_instance(&changed).await?;
         let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         for (reason, what) in [("Created", "defined"), ("Started", "started")] {
             let text = format!("VirtualMachineInstance {what}.");
@@ -116,19 +148,11 @@ impl Handler {
         message: &str,
     ) -> Result<(), Error> {
         let mut changed = DynamicObject::clone(instance);
-        let now = now();
-        set_condition(
-            &mut changed,
-            ("Ready", false),
-            "GuestNotRunning",
-            "Guest VM is not reported as running",
-            &now,
-        );
         if !reason.is_empty() {
             status(&mut changed)["reason"] = json!(reason);
         }
-        enter(&mut changed, phase, &now);
-        self.0.update_instance(&changed).await?;
+        enter(&mut changed, phase, &now());
+        self.0.handle_instance(&changed).await?;
         let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         if phase == "Failed" {
             events.warning_of_kind(&**instance, kind, "Stopped", message);
@@ -144,14 +168,13 @@ impl Handler {
         let (events, kind) = (&self.0.handler, &self.0.instances.kind);
         events.warning_of_kind(&**instance, kind, "SyncFailed", message.clone());
         let mut changed = DynamicObject::clone(instance);
-        let now = now();
-        let reason = "Synchronizing with the Domain failed.";
-        set_condition(
+        update_condition(
             &mut changed,
-            ("Synchronized", false),
-            reason,
-            &message,
-            &now,
+            json!({
+                "type": "Synchronized", "status": "False",
+                "reason": "Synchronizing with the Domain failed.", "message": message,
+                "lastProbeTime": null, "lastTransitionTime": now(),
+            }),
         );
         let failed = Arc::new(changed);
         self.end(&failed, "Failed", why, CRASHED_MESSAGE).await

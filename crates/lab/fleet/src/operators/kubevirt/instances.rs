@@ -1,5 +1,6 @@
 //! virt-controller's part of an instance: from creation until a node takes over, and deletion.
 
+mod observe;
 mod step;
 
 use kube::api::DynamicObject;
@@ -8,14 +9,16 @@ use serde_json::json;
 
 use super::context::Context;
 use super::defaults;
-use super::labels::NODE_NAME;
-use super::launcher::{self, Launcher};
-use super::object::{enter, remove_condition, set_condition, status};
+use super::launcher;
+use super::object::{enter, status};
 use crate::operators::report::now;
+use observe::observed;
 use step::{InstanceStep, step};
 
-/// Keeps an instance until its pods are gone.
-pub(super) const FINALIZER: &str = "foregroundDeleteVirtualMachine";
+/// Keeps an instance until its pods are gone. Set by virt-api.
+pub(super) const ADMITTED_FINALIZER: &str = "foregroundDeleteVirtualMachine";
+/// Keeps a virtual machine until its instance is gone, and that until the virtual machine reports how it ended.
+pub(super) const MACHINE_FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 
 pub(super) struct Instances(pub(super) Context);
 
@@ -34,37 +37,53 @@ impl Reconcile for Instances {
             };
             let launchers = context.launchers(&instance.metadata);
             match step(&instance, &launchers) {
-                InstanceStep::Nothing => return Ok(Next::Wait),
-                InstanceStep::Accept => self.accept(&instance).await?,
-                InstanceStep::Launch => self.launch(&instance).await?,
-                InstanceStep::Begin => self.enter(&instance, "Scheduling", |_| ()).await?,
-                InstanceStep::Wait(why) => {
-                    let mut changed = DynamicObject::clone(&instance);
-                    let condition = ("PodScheduled", false);
-                    if !set_condition(&mut changed, condition, "Unschedulable", why, &now()) {
-                        return Ok(Next::Wait);
-                    }
-                    context.update_instance(&changed).await?;
+                InstanceStep::Observe => {}
+                InstanceStep::Accept => {
+                    self.accept(&instance).await?;
+                    continue;
                 }
-                InstanceStep::HandOver(launcher) => self.hand_over(&instance, launcher).await?,
-                InstanceStep::Fail(why) => self.fail(&instance, why).await?,
+                InstanceStep::Launch => {
+                    // virt-controller writes all objects once, so that they are stored in the version that it knows.
+                    if !context.mark_observed(&context.instances, &instance).await? {
+                        self.launch(&instance).await?;
+                    }
+                    continue;
+                }
                 InstanceStep::Clean(launchers) => {
                     for launcher in launchers {
                         context.delete_pod(&key.namespace, launcher).await?;
                     }
-                }
-                InstanceStep::Release => {
-                    let instances = &context.instances;
-                    instances.set_finalizer(&instance, FINALIZER, false).await?;
-                    return Ok(Next::Wait);
+                    continue;
                 }
             }
+            if context.mark_observed(&context.instances, &instance).await? {
+                continue;
+            }
+            if let Some(launcher) = launcher::current(&instance, &launchers)
+                && context.sync_launcher(&instance, launcher).await?
+            {
+                continue;
+            }
+            let has_machine = context.machine_of(&instance).is_some();
+            let changed = observed(&instance, &launchers, has_machine, &now());
+            if changed == *instance {
+                return Ok(Next::Wait);
+            }
+            context.update_instance(&changed).await?;
         }
     }
 }
 
+/// Whether a virtual machine owns the instance. Another client may have created one of the same name.
+pub(super) fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
+    let mut owners = instance.metadata.owner_references.iter().flatten();
+    owners.any(|owner| {
+        owner.controller == Some(true) && Some(&owner.uid) == machine.metadata.uid.as_ref()
+    })
+}
+
 impl Instances {
-    /// Accepts a new instance: sets finalizer and phase.
+    /// Accepts an instance that another client has created, as virt-api does in its request.
     async fn accept(&self, instance: &DynamicObject) -> Result<(), Error> {
         let mut changed = instance.clone();
         let mut spec = changed.data["spec"].take();
@@ -73,9 +92,10 @@ impl Instances {
         changed.data["spec"] = spec;
         // In the same update as the phase: no instance beyond the first phase lacks the finalizer.
         let finalizers = changed.metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|one| one == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
+        if !finalizers.iter().any(|one| one == ADMITTED_FINALIZER) {
+            finalizers.push(ADMITTED_FINALIZER.to_owned());
         }
+        defaults::accept(status(&mut changed), &now());
         if let Some(refusal) = refusal {
             // KubeVirt's webhook would have denied it. An invalid instance fails instead.
             let kind = &self.0.instances.kind;
@@ -83,10 +103,8 @@ impl Instances {
             events.warning_of_kind(instance, kind, "Invalid", refusal.clone());
             status(&mut changed)["reason"] = json!(refusal);
             enter(&mut changed, "Failed", &now());
-        } else {
-            enter(&mut changed, "Pending", &now());
         }
-        self.0.update_instance(&changed).await
+        self.0.admit_instance(&changed).await
     }
 
     async fn launch(&self, instance: &DynamicObject) -> Result<(), Error> {
@@ -106,38 +124,5 @@ impl Instances {
             }
         }
         made.map(drop)
-    }
-
-    /// Assigns the instance to a node and marks it scheduled in one update, so that virt-handler
-    /// never sees one without the other. On a conflict the reconcile starts over.
-    async fn hand_over(&self, instance: &DynamicObject, to: &Launcher) -> Result<(), Error> {
-        self.enter(instance, "Scheduled", |changed| {
-            let labels = changed.metadata.labels.get_or_insert_default();
-            labels.insert(NODE_NAME.to_owned(), to.node.clone());
-            remove_condition(changed, "PodScheduled");
-            let status = status(changed);
-            status["nodeName"] = json!(to.node);
-            status["activePods"] = json!({ to.uid.as_str(): to.node });
-        })
-        .await
-    }
-
-    async fn fail(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
-        self.enter(instance, "Failed", |changed| {
-            status(changed)["reason"] = json!(why);
-        })
-        .await
-    }
-
-    async fn enter(
-        &self,
-        instance: &DynamicObject,
-        phase: &str,
-        change: impl FnOnce(&mut DynamicObject),
-    ) -> Result<(), Error> {
-        let mut changed = instance.clone();
-        change(&mut changed);
-        enter(&mut changed, phase, &now());
-        self.0.update_instance(&changed).await
     }
 }

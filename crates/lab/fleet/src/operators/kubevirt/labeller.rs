@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::Config;
 use super::context::Context;
-use super::labels::{OBSOLETE_HOST_MODEL, SCHEDULABLE, SKIP_NODE, relabelled};
+use super::labels::{OBSOLETE_HOST_MODEL, SCHEDULABLE, SKIP_NODE, add_machine, relabelled};
 use crate::model::Cpu;
 use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, annotation, annotation_is_true, label};
 
@@ -106,18 +106,20 @@ fn has_handler(node: &Node) -> bool {
         && !taints.any(|taint| control.contains(&taint.key))
 }
 
-/// The desired labels of a node. Without a CPU annotation the existing ones are kept.
+/// The desired labels of a node. Without a CPU annotation the existing ones are kept, and a machine type is added to none.
 fn wanted(node: &Node, config: &Config) -> BTreeMap<String, String> {
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
     labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
-    let cpu = annotation(&node.metadata, CPU).and_then(Cpu::of_annotation);
-    match cpu.filter(|_| annotation(&node.metadata, SKIP_NODE).is_none()) {
-        Some(cpu) => {
-            let arch = labels.get(ARCH).map_or("amd64", String::as_str).to_owned();
-            relabelled(&labels, &cpu, &arch, config)
-        }
-        None => labels,
+    if annotation(&node.metadata, SKIP_NODE).is_some() {
+        return labels;
     }
+    let arch = labels.get(ARCH).map_or("amd64", String::as_str).to_owned();
+    let cpu = annotation(&node.metadata, CPU).and_then(Cpu::of_annotation);
+    if let Some(cpu) = cpu {
+        labels = relabelled(&labels, &cpu, &arch, config);
+    }
+    add_machine(&mut labels, &arch);
+    labels
 }
 
 fn has_devices(node: &Node) -> bool {

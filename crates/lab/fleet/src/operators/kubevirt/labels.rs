@@ -1,4 +1,4 @@
-//! KubeVirt's labels and annotations of nodes and pods, and the CPU labels of a node.
+//! KubeVirt's labels and annotations, and the CPU labels of a node.
 
 use std::collections::BTreeMap;
 
@@ -40,14 +40,33 @@ pub(super) const DOMAIN: &str = "kubevirt.io/domain";
 pub(super) const MIGRATION_JOB: &str = "kubevirt.io/migrationJobUID";
 /// Annotation of pods: name of that migration.
 pub(super) const MIGRATION_JOB_NAME: &str = "kubevirt.io/migrationJobName";
+/// On migrations: name of the instance.
+pub(super) const INSTANCE_OF_MIGRATION: &str = "kubevirt.io/vmi-name";
 /// On instances: target node of a migration.
 pub(super) const MIGRATION_TARGET: &str = "kubevirt.io/migrationTargetNodeName";
 /// Annotation of migrations: the node being evacuated.
 pub(super) const EVACUATION: &str = "kubevirt.io/evacuationMigration";
 /// On instances: their current node.
 pub(super) const NODE_NAME: &str = "kubevirt.io/nodeName";
-/// On instances and pods: name of the virtual machine.
-pub(super) const MACHINE_NAME: &str = "vm.kubevirt.io/name";
+/// On pods: host name of the guest.
+pub(super) const GUEST_NAME: &str = "vm.kubevirt.io/name";
+/// On pods: name of the instance.
+pub(super) const INSTANCE_NAME: &str = "vmi.kubevirt.io/id";
+/// Annotation of instances: generation of their virtual machine.
+pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
+/// Annotation of instances that have migrated, or are about to.
+pub(super) const NON_ROOT: &str = "kubevirt.io/nonroot";
+/// Annotation of migration targets: when the guest ran there.
+pub(super) const TARGET_READY: &str = "kubevirt.io/migration-target-ready-timestamp";
+/// Annotations of all objects of virt-controller, with [`VERSION`].
+pub(super) const OBSERVED_VERSIONS: [&str; 2] = [
+    "kubevirt.io/latest-observed-api-version",
+    "kubevirt.io/storage-observed-api-version",
+];
+/// The version of KubeVirt's API.
+pub(super) const VERSION: &str = "v1";
+/// Condition and readiness gate of pods.
+pub(super) const UNPAUSED: &str = "kubevirt.io/virtual-machine-unpaused";
 
 /// Label prefixes removed before relabelling. The vendor is missing, as in KubeVirt: a node that
 /// comes back with a CPU of another vendor has both vendor labels.
@@ -61,9 +80,32 @@ const REMOVED: [&str; 7] = [
     MACHINE_TYPE,
 ];
 
-/// The CPU labels of a node of this architecture; none on other architectures than amd64 and s390x.
+/// The machine type of instances that ask for none, which QEMU has on each host of the architecture.
+pub(super) fn default_machine(arch: &str) -> &'static str {
+    match arch {
+        "arm64" => "virt",
+        "s390x" => "s390-ccw-virtio",
+        _ => "q35",
+    }
+}
+
+/// Adds the default machine type to the labels of a node that has none.
+pub(super) fn add_machine(labels: &mut BTreeMap<String, String>, arch: &str) {
+    if matches!(arch, "amd64" | "arm64" | "s390x")
+        && !labels.keys().any(|key| key.starts_with(MACHINE_TYPE))
+    {
+        let machine = default_machine(arch);
+        labels.insert(format!("{MACHINE_TYPE}{machine}"), "true".to_owned());
+    }
+}
+
+/// The CPU labels of a node of this architecture; other architectures than amd64 and s390x have only machine types.
 pub(super) fn of_cpu(cpu: &Cpu, arch: &str, config: &Config) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
+    for machine in &cpu.machine_types {
+        labels.insert(format!("{MACHINE_TYPE}{machine}"), "true".to_owned());
+    }
+    add_machine(&mut labels, arch);
     if !matches!(arch, "amd64" | "s390x") {
         return labels;
     }
@@ -88,9 +130,6 @@ pub(super) fn of_cpu(cpu: &Cpu, arch: &str, config: &Config) -> BTreeMap<String,
         put(HOST_MODEL_FEATURES, feature, "true");
     }
     put(CPU_VENDOR, &cpu.vendor, "true");
-    for machine in &cpu.machine_types {
-        put(MACHINE_TYPE, machine, "true");
-    }
     if let Some(frequency) = cpu.tsc_frequency {
         put(CPU_TIMER, "tsc-frequency", &frequency.to_string());
     }

@@ -4,21 +4,18 @@ mod decide;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
-use runtime::{Error, Key, Next, Reconcile};
+use runtime::{Absent as _, Error, Key, Next, Reconcile};
 use serde_json::{Value, json};
 
 use super::context::Context;
 use super::defaults;
-use super::instances::FINALIZER as INSTANCE_FINALIZER;
-use super::labels::MACHINE_NAME;
-use super::object::is_leaving;
+use super::instances::{ADMITTED_FINALIZER, MACHINE_FINALIZER, is_owned};
+use super::labels::GENERATION;
+use super::object::{is_final, is_leaving, status};
+use crate::hash;
 use crate::names::name_of;
-use crate::operators::conditions::NewCondition;
-use crate::operators::report::{conditions, generation};
+use crate::operators::report::{generation, now};
 use decide::{Action, VirtualMachineInputs, decide};
-
-/// Keeps a virtual machine until its instance is gone.
-const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 
 pub(super) struct Machines(pub(super) Context);
 
@@ -34,10 +31,14 @@ impl Reconcile for Machines {
                 return Ok(Next::Wait);
             };
             let machines = &context.machines;
+            if context.mark_observed(machines, &machine).await? {
+                continue;
+            }
             // Before an instance exists: deleted without the finalizer, the VM would disappear
             // while its guest runs.
             if !is_leaving(&machine) && !is_finalized(&machine) {
-                machines.set_finalizer(&machine, FINALIZER, true).await?;
+                let finalizer = MACHINE_FINALIZER;
+                machines.set_finalizer(&machine, finalizer, true).await?;
                 continue;
             }
             let instance = context.instances.cache.find(key);
@@ -48,22 +49,25 @@ impl Reconcile for Machines {
                 now: Timestamp::now(),
                 speed: context.speed,
             });
-            let ready = verdict.ready;
-            let ready_condition = if ready {
-                NewCondition::without_reason("Ready", true)
-            } else {
-                let (reason, message) = match &instance {
-                    None => ("VMINotExists", "VMI does not exist"),
-                    Some(_) => ("GuestNotRunning", "Guest VM is not reported as running"),
-                };
-                NewCondition::with_reason("Ready", false, reason, message)
-            };
-            let mut status = verdict.status;
-            status["observedGeneration"] = json!(generation(&machine));
-            status["desiredGeneration"] = json!(generation(&machine));
-            status["conditions"] = conditions(&machine, vec![ready_condition]);
+            let mut changed = DynamicObject::clone(&machine);
+            let mut fields = verdict.status;
+            fields["observedGeneration"] = json!(generation(&machine));
+            fields["desiredGeneration"] = json!(generation(&machine));
+            set_status_fields(&mut changed, &fields);
             // The status holds the backoff state, so it is written before acting on it.
-            if machines.report(&machine, status).await? {
+            if changed != *machine {
+                // Not a merge patch, which would drop the empty times of conditions.
+                let written = machines.writer.put_status(&changed).await;
+                written.not_found_as_none()?;
+                continue;
+            }
+            // The status has what is worth knowing of an instance that has ended.
+            if let Some(ended) = instance.as_ref().filter(|it| is_final(it))
+                && is_finalized(ended)
+            {
+                let instances = &context.instances;
+                let finalizer = MACHINE_FINALIZER;
+                instances.set_finalizer(ended, finalizer, false).await?;
                 continue;
             }
             match (verdict.act, instance) {
@@ -78,7 +82,8 @@ impl Reconcile for Machines {
                     events.normal_of_kind(&*machine, &machines.kind, "SuccessfulDelete", text);
                 }
                 (Action::Finish, _) => {
-                    machines.set_finalizer(&machine, FINALIZER, false).await?;
+                    let finalizer = MACHINE_FINALIZER;
+                    machines.set_finalizer(&machine, finalizer, false).await?;
                     return Ok(Next::Wait);
                 }
                 (Action::Nothing | Action::Stop, _) => {
@@ -89,18 +94,21 @@ impl Reconcile for Machines {
     }
 }
 
-fn is_finalized(machine: &DynamicObject) -> bool {
-    let mut all = machine.metadata.finalizers.iter().flatten();
-    all.any(|one| one == FINALIZER)
+/// Sets fields of a status; null removes one.
+fn set_status_fields(object: &mut DynamicObject, fields: &Value) {
+    let status = status(object);
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        if !value.is_null() {
+            status[name] = value.clone();
+        } else if let Some(all) = status.as_object_mut() {
+            all.remove(name);
+        }
+    }
 }
 
-/// Whether the virtual machine owns the instance. Another client may have created one of the same
-/// name.
-fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
-    let mut owners = instance.metadata.owner_references.iter().flatten();
-    owners.any(|owner| {
-        owner.controller == Some(true) && Some(&owner.uid) == machine.metadata.uid.as_ref()
-    })
+fn is_finalized(object: &DynamicObject) -> bool {
+    let mut all = object.metadata.finalizers.iter().flatten();
+    all.any(|one| one == MACHINE_FINALIZER)
 }
 
 impl Machines {
@@ -110,6 +118,8 @@ impl Machines {
         let key = Key::of(&machine.metadata);
         let mut instance = self.instance(machine);
         defaults::fill(&mut instance["spec"], &context.config());
+        complete(&mut instance["spec"], machine);
+        defaults::accept(&mut instance["status"], &now());
         let (events, kind) = (&context.controller, &context.machines.kind);
         let failed = |why: String| {
             let text = format!("Error creating virtual machine instance: {why}");
@@ -139,38 +149,72 @@ impl Machines {
         }
     }
 
+    /// The instance: the template, and what virt-api adds to a VirtualMachine and to an instance.
     fn instance(&self, machine: &DynamicObject) -> Value {
         let meta = &machine.metadata;
         let name = name_of(meta);
+        let uid = meta.uid.as_deref().unwrap_or_default();
         let template = machine.data.pointer("/spec/template");
         let template = template.unwrap_or(&Value::Null);
-        let mut labels = template["metadata"]["labels"].clone();
-        if !labels.is_object() {
-            labels = json!({});
-        }
-        labels[MACHINE_NAME] = json!(name);
+        let generation = generation(machine);
         let mut metadata = json!({
             "name": name,
             "namespace": meta.namespace,
-            "labels": labels,
-            "finalizers": [INSTANCE_FINALIZER],
+            "finalizers": [MACHINE_FINALIZER, ADMITTED_FINALIZER],
             "ownerReferences": [{
                 "apiVersion": self.0.machines.kind.api_version,
                 "kind": self.0.machines.kind.kind,
                 "name": name,
-                "uid": meta.uid,
+                "uid": uid,
                 "controller": true,
                 "blockOwnerDeletion": true,
             }],
         });
-        if template["metadata"]["annotations"].is_object() {
-            metadata["annotations"] = template["metadata"]["annotations"].clone();
+        for field in ["labels", "annotations"] {
+            if template["metadata"][field].is_object() {
+                metadata[field] = template["metadata"][field].clone();
+            }
         }
+        metadata["annotations"][GENERATION] = json!(generation.to_string());
         json!({
             "apiVersion": self.0.instances.kind.api_version,
             "kind": self.0.instances.kind.kind,
             "metadata": metadata,
             "spec": template["spec"],
+            "status": {
+                "guestOSInfo": {},
+                "virtualMachineRevisionName": format!("revision-start-vm-{uid}-{generation}"),
+            },
         })
     }
+}
+
+/// Adds what a VirtualMachine has in its template since it was created: the same firmware for all its instances, and a
+/// network.
+fn complete(spec: &mut Value, machine: &DynamicObject) {
+    let uid = machine.metadata.uid.as_deref().unwrap_or_default();
+    for (field, salt) in [("uuid", "firmware"), ("serial", "serial")] {
+        let text = uuid(hash::of(format!("{salt} {uid}").as_bytes()));
+        defaults::set_if_empty(spec, &["domain", "firmware", field], &text);
+    }
+    let interfaces = defaults::part(spec, &["domain", "devices", "interfaces"]);
+    if interfaces.is_null() {
+        *interfaces = json!([{ "name": "default", "bridge": {} }]);
+        if spec["networks"].is_null() {
+            spec["networks"] = json!([{ "name": "default", "pod": {} }]);
+        }
+    }
+}
+
+/// A number in the form of a UUID.
+fn uuid(number: u128) -> String {
+    let digits = format!("{number:032x}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if matches!(index, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -1,7 +1,5 @@
-//! Live migration: a target pod is launched on another node, and the instance moves into it.
-//!
-//! In KubeVirt virt-controller creates the pod and sets the target on the instance, and the
-//! virt-handlers of both nodes do the rest. Here one controller takes the same steps.
+//! virt-controller's part of a live migration: it launches a target pod and hands the instance over to the virt-handlers of
+//! both nodes ([`super::handler::moves`]).
 
 mod evacuation;
 mod selectors;
@@ -15,23 +13,21 @@ use runtime::{Error, Index, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
 use super::context::Context;
-use super::handler::cpu_of;
-use super::labels::{DOMAIN, MIGRATION_JOB, MIGRATION_JOB_NAME, MIGRATION_TARGET, NODE_NAME};
-use super::launcher::{self, Launcher};
-use super::object::{enter, is_final, phase, status, text};
+use super::labels::{
+    DOMAIN, INSTANCE_OF_MIGRATION, MIGRATION_JOB, MIGRATION_JOB_NAME, MIGRATION_TARGET, NON_ROOT,
+    TARGET_READY,
+};
+use super::launcher::{self, Launcher, current};
+use super::object::{enter, is_final, is_leaving, phase, status, text};
 use crate::names::{annotation, name_of, namespace_of};
 use crate::operators::report::now;
-use selectors::{lacking, mismatch, target_selector};
+use selectors::{lacking, target_selector};
 use step::{MigrationInputs, MigrationStep, step};
 
 /// Keeps a migration until it is final.
 const FINALIZER: &str = "kubevirt.io/migrationJobFinalize";
 /// Migrations reconciled concurrently.
 const WORKERS: usize = 8;
-/// Time a target takes to prepare.
-const PREPARE_TIME: Duration = Duration::from_secs(1);
-/// Time a guest takes to migrate.
-const MIGRATION_TIME: Duration = Duration::from_secs(8);
 /// Timeout for an unschedulable target pod.
 // `defaultUnschedulablePendingTimeoutSeconds` and `defaultCatchAllPendingTimeoutSeconds` in
 // KubeVirt's `pkg/virt-controller/watch/migration/migration.go`.
@@ -43,7 +39,7 @@ struct Migrations {
     context: Context,
     /// Migrations by instance.
     by_instance: Index<DynamicObject>,
-    /// Migrations with a target, indexed by their source node and under [`ANYWHERE`].
+    /// Migrations with a target, under [`ANYWHERE`].
     under_way: Index<DynamicObject>,
     launching: tokio::sync::Mutex<()>,
 }
@@ -59,14 +55,11 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         vec![format!("{namespace}/{}", text(migration, "/spec/vmiName"))]
     });
     let under_way = context.migrations.cache.index(|migration| {
-        if !matches!(
+        let runs = matches!(
             phase(migration),
             "Scheduling" | "Scheduled" | "PreparingTarget" | "TargetReady" | "Running"
-        ) {
-            return Vec::new();
-        }
-        let leaves = text(migration, "/status/migrationState/sourceNode");
-        vec![ANYWHERE.to_owned(), format!("node/{leaves}")]
+        );
+        runs.then(|| ANYWHERE.to_owned()).into_iter().collect()
     });
     let waiting = context.migrations.cache.index(|migration| {
         let waits = phase(migration) == "Pending";
@@ -86,7 +79,8 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         let instance = change.object().map(|it| Key::of(&it.metadata));
         let found = instance.map(|it| of_instance.find(&it.to_string()));
         let mut found = found.unwrap_or_default();
-        found.retain(|migration| !is_final(migration));
+        // Those that ended are deleted with their instance.
+        found.retain(|migration| change.new.is_none() || !is_final(migration));
         keys(&found)
     });
     let of_instance = by_instance.clone();
@@ -140,8 +134,17 @@ impl Reconcile for Migrations {
             let Some(migration) = context.migrations.cache.find(key) else {
                 return Ok(Next::Wait);
             };
+            if self.admit(&migration).await?
+                || context
+                    .mark_observed(&context.migrations, &migration)
+                    .await?
+            {
+                continue;
+            }
             let of = Key::new(key.namespace.clone(), text(&migration, "/spec/vmiName"));
             let instance = context.instances.cache.find(&of);
+            // A new one of a virtual machine is not what was to move.
+            let instance = instance.filter(|it| !is_younger(it, &migration));
             let launchers = instance
                 .as_ref()
                 .map(|it| context.launchers(&it.metadata))
@@ -153,7 +156,6 @@ impl Reconcile for Migrations {
                 overtaken: self.is_overtaken(&migration, &of),
                 has_capacity: self.has_capacity(instance.as_deref()),
             };
-            let uid = migration.metadata.uid.as_deref().unwrap_or_default();
             match (step(&inputs), instance.clone()) {
                 (MigrationStep::Enter(phase), instance) => {
                     self.enter(&migration, phase, instance.as_deref(), &launchers)
@@ -182,39 +184,22 @@ impl Reconcile for Migrations {
                 (MigrationStep::HandOver(target), Some(instance)) => {
                     self.hand_over(&migration, &instance, target).await?;
                 }
-                (MigrationStep::Prepare(target), Some(instance)) => {
-                    if let Some(left) = context.pace.left(&format!("prepare {uid}"), PREPARE_TIME) {
-                        return Ok(Next::After(left));
-                    }
-                    let address = target.address.as_ref().unwrap_or(&target.node);
-                    let address = json!(address);
-                    self.note(&instance, |state| state["targetNodeAddress"] = address)
-                        .await?;
-                }
-                (MigrationStep::Begin, Some(instance)) => {
-                    self.note(&instance, |state| state["startTimestamp"] = json!(now()))
-                        .await?;
-                }
-                (MigrationStep::Move(target), Some(instance)) => {
-                    if let Some(left) = context.pace.left(&format!("move {uid}"), MIGRATION_TIME) {
-                        return Ok(Next::After(left));
-                    }
-                    let node = context.nodes.get("", &target.node);
-                    let cpu = node.as_deref().and_then(cpu_of);
-                    // Only now, as libvirt does: the scheduler places the target by labels, and
-                    // whether the guest's CPU really exists there shows when it starts.
-                    match cpu.and_then(|cpu| mismatch(&instance, target, &cpu)) {
-                        None => self.moved(&instance, target).await?,
-                        Some(why) => self.stays(&instance, &why).await?,
-                    }
+                (MigrationStep::Mark(target), Some(instance)) => {
+                    let ran = ran_since(&instance);
+                    let annotation = (TARGET_READY, ran.as_str());
+                    let namespace = &key.namespace;
+                    context.annotate_pod(namespace, target, annotation).await?;
                 }
                 (MigrationStep::Fail(why), instance) => {
                     self.fail(&migration, instance.as_deref(), why).await?;
                 }
-                (MigrationStep::Clean(launchers), _) => {
-                    for launcher in launchers {
-                        context.delete_pod(&key.namespace, launcher).await?;
-                    }
+                (MigrationStep::Clean(target), _) => {
+                    context.delete_pod(&key.namespace, target).await?;
+                }
+                (MigrationStep::Delete, _) => {
+                    let writer = &context.migrations.writer;
+                    writer.delete(&migration.metadata).await?;
+                    return Ok(Next::Wait);
                 }
                 (MigrationStep::Release, _) => {
                     let migrations = &context.migrations;
@@ -230,7 +215,40 @@ impl Reconcile for Migrations {
     }
 }
 
+/// Whether an instance was created after a migration.
+fn is_younger(instance: &DynamicObject, migration: &DynamicObject) -> bool {
+    let created = |it: &DynamicObject| it.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    created(instance) > created(migration)
+}
+
+/// Since when the guest runs on its target, as Go prints it.
+fn ran_since(instance: &DynamicObject) -> String {
+    let at = text(
+        instance,
+        "/status/migrationState/targetNodeDomainReadyTimestamp",
+    );
+    at.replace('T', " ").replace('Z', " +0000 UTC")
+}
+
 impl Migrations {
+    /// Adds what virt-api adds to a new migration. Returns whether it lacked that.
+    async fn admit(&self, migration: &DynamicObject) -> Result<bool, Error> {
+        let mut finalizers = migration.metadata.finalizers.clone().unwrap_or_default();
+        if is_leaving(migration)
+            || !phase(migration).is_empty()
+            || finalizers.iter().any(|one| one == FINALIZER)
+        {
+            return Ok(false);
+        }
+        finalizers.push(FINALIZER.to_owned());
+        let metadata = json!({
+            "finalizers": finalizers,
+            "labels": { INSTANCE_OF_MIGRATION: text(migration, "/spec/vmiName") },
+        });
+        self.context.admit_migration(migration, metadata).await?;
+        Ok(true)
+    }
+
     /// Whether another migration of the same instance has started.
     fn is_overtaken(&self, migration: &DynamicObject, of: &Key) -> bool {
         let all = self.by_instance.find(&of.to_string());
@@ -246,8 +264,14 @@ impl Migrations {
     fn has_capacity(&self, instance: Option<&DynamicObject>) -> bool {
         let (all, outbound) = self.context.config().parallel_migrations();
         let node = instance.map_or("", |it| text(it, "/status/nodeName"));
-        self.under_way.find(ANYWHERE).len() < all
-            && self.under_way.find(&format!("node/{node}")).len() < outbound
+        let under_way = self.under_way.find(ANYWHERE);
+        let leaves = |migration: &&Arc<DynamicObject>| {
+            let namespace = namespace_of(&migration.metadata);
+            let of = Key::new(namespace, text(migration, "/spec/vmiName"));
+            let instance = self.context.instances.cache.find(&of);
+            instance.is_some_and(|it| text(&it, "/status/nodeName") == node)
+        };
+        under_way.len() < all && under_way.iter().filter(leaves).count() < outbound
     }
 
     /// Sets the phase of the migration; a final one copies the migration state of the instance.
@@ -260,19 +284,10 @@ impl Migrations {
     ) -> Result<(), Error> {
         let mut changed = migration.clone();
         if phase == "Pending" {
-            let migrations = &self.context.migrations;
-            let mut finalizers = migration.metadata.finalizers.iter().flatten();
-            if !finalizers.any(|one| one == FINALIZER) {
-                return migrations.set_finalizer(migration, FINALIZER, true).await;
+            let source = instance.and_then(|it| current(it, launchers));
+            if let Some(source) = source {
+                status(&mut changed)["migrationState"] = json!({ "sourcePod": source.name });
             }
-        }
-        if phase == "Scheduling" {
-            // Records the source node.
-            let node = instance.map_or("", |it| text(it, "/status/nodeName"));
-            let source = launchers.iter().find(|one| one.node == node);
-            let source = source.map(|one| one.name.as_str());
-            status(&mut changed)["migrationState"] =
-                json!({ "sourceNode": node, "sourcePod": source });
         }
         if matches!(phase, "Scheduled" | "Failed") {
             self.context.pace.forget(&pending(migration));
@@ -307,6 +322,13 @@ impl Migrations {
         let context = &self.context;
         let key = Key::of(&migration.metadata);
         let (events, kind) = (&context.controller, &context.migrations.kind);
+        let mut prepared = instance.clone();
+        let annotations = prepared.metadata.annotations.get_or_insert_default();
+        annotations.insert(NON_ROOT.to_owned(), "true".to_owned());
+        if prepared != *instance {
+            context.update_instance(&prepared).await?;
+        }
+        let instance = &prepared;
         let mut pod = launcher::render(instance, &context.config());
         let node = context.nodes.get("", text(instance, "/status/nodeName"));
         let labels = node.and_then(|node| node.metadata.labels.clone());
@@ -337,7 +359,7 @@ impl Migrations {
         let (events, kind) = (&context.controller, &context.migrations.kind);
         let mut left = context.pace.left(&pending(migration), PENDING_TIMEOUT);
         let mut why = "pending";
-        if target.unschedulable.is_some() {
+        if target.is_unschedulable() {
             self.alert(instance, target);
             let text = format!(
                 "Migration target pod for VMI [{}] is currently unschedulable.",
@@ -400,66 +422,13 @@ impl Migrations {
             "sourcePod": migration.data.pointer("/status/migrationState/sourcePod"),
             "targetNode": target.node,
             "targetPod": target.name,
-            "mode": "PreCopy",
+            "migrationConfiguration": self.context.config().migrations(),
         });
         self.context.update_instance(&changed).await?;
         let (events, kind) = (&self.context.controller, &self.context.migrations.kind);
         let text = "Migration target pod is ready for preparation by virt-handler.";
         events.normal_of_kind(migration, kind, "SuccessfulHandOver", text);
         Ok(())
-    }
-
-    /// Updates the migration state of an instance.
-    async fn note(
-        &self,
-        instance: &DynamicObject,
-        change: impl FnOnce(&mut serde_json::Value),
-    ) -> Result<(), Error> {
-        let mut changed = instance.clone();
-        change(&mut status(&mut changed)["migrationState"]);
-        self.context.update_instance(&changed).await
-    }
-
-    /// The guest runs on its target.
-    async fn moved(&self, instance: &DynamicObject, target: &Launcher) -> Result<(), Error> {
-        let mut changed = instance.clone();
-        let labels = changed.metadata.labels.get_or_insert_default();
-        labels.insert(NODE_NAME.to_owned(), target.node.clone());
-        labels.remove(MIGRATION_TARGET);
-        let status = status(&mut changed);
-        status["nodeName"] = json!(target.node);
-        status["activePods"] = json!({ target.uid.as_str(): target.node });
-        if let Some(interface) = status.pointer_mut("/interfaces/0") {
-            interface["ipAddress"] = json!(target.address);
-            interface["ipAddresses"] = json!(target.address.iter().collect::<Vec<_>>());
-        }
-        if let Some(fields) = status.as_object_mut() {
-            fields.remove("evacuationNodeName");
-        }
-        let state = &mut status["migrationState"];
-        state["targetNodeDomainDetected"] = json!(true);
-        state["endTimestamp"] = json!(now());
-        state["completed"] = json!(true);
-        self.context.update_instance(&changed).await?;
-        let (events, kind) = (&self.context.handler, &self.context.instances.kind);
-        let text = format!(
-            "The VirtualMachineInstance migrated to node {}.",
-            target.node
-        );
-        events.normal_of_kind(instance, kind, "Migrated", text);
-        Ok(())
-    }
-
-    /// The guest does not start on its target and keeps running on the source.
-    async fn stays(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
-        let (events, kind) = (&self.context.handler, &self.context.instances.kind);
-        let text = format!(
-            "VirtualMachineInstance migration uid {} failed. reason:Live migration failed {why}",
-            text(instance, "/status/migrationState/migrationUid")
-        );
-        events.warning_of_kind(instance, kind, "Migrated", text);
-        self.give_up(instance, &format!("Live migration failed {why}"))
-            .await
     }
 
     /// Marks the migration in the instance's status as failed.

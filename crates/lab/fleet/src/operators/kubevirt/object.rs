@@ -51,48 +51,29 @@ pub(super) fn enter(object: &mut DynamicObject, phase: &str, now: &Time) {
     }
 }
 
-/// Sets a condition; the transition time changes with its status only. Returns whether the
-/// condition changed.
-pub(super) fn set_condition(
-    object: &mut DynamicObject,
-    (about, holds): (&str, bool),
-    reason: &str,
-    message: &str,
-    now: &Time,
-) -> bool {
-    let word = if holds { "True" } else { "False" };
-    let mut fresh = json!({
-        "type": about,
-        "status": word,
-        "lastProbeTime": null,
-        "lastTransitionTime": now,
-    });
-    for (field, value) in [("reason", reason), ("message", message)] {
-        if !value.is_empty() {
-            fresh[field] = json!(value);
-        }
-    }
+/// Replaces a condition of an object, or adds it; see [`set_condition_in`].
+pub(super) fn update_condition(object: &mut DynamicObject, condition: Value) {
     let status = status(object);
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
-    let Some(all) = status["conditions"].as_array_mut() else {
-        return false;
-    };
-    let Some(old) = all.iter_mut().find(|one| one["type"] == about) else {
-        all.push(fresh);
-        return true;
-    };
-    if old["status"] == word {
-        fresh["lastTransitionTime"] = old["lastTransitionTime"].clone();
+    if let Some(all) = status["conditions"].as_array_mut() {
+        set_condition_in(all, condition);
     }
-    let same = ["status", "reason", "message"]
-        .iter()
-        .all(|field| old.get(*field) == fresh.get(*field));
-    if !same {
-        *old = fresh;
+}
+
+/// Replaces a condition, times included, if its status, reason or message differs; or adds it.
+// As `UpdateCondition` in KubeVirt's `pkg/controller/conditions.go`.
+pub(super) fn set_condition_in(all: &mut Vec<Value>, condition: Value) {
+    let Some(old) = all.iter_mut().find(|one| one["type"] == condition["type"]) else {
+        all.push(condition);
+        return;
+    };
+    let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    let differs = |field: &&str| text(old, field) != text(&condition, field);
+    if ["status", "reason", "message"].iter().any(differs) {
+        *old = condition;
     }
-    !same
 }
 
 /// Removes a condition.

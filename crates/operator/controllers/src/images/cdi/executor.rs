@@ -17,7 +17,7 @@ use super::Folder;
 use super::registries::Registries;
 use super::view::ImportView;
 use in_process::InProcess;
-use pods::Pods;
+use pods::{PodWriter, Pods};
 
 /// Runs imports, shared by clones. Enqueues the DataVolume when its import progresses.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Executor {
 
     /// Imports in pods of an image.
     pub(super) fn pods(
-        manager: &Manager,
+        writer: PodWriter,
         view: ImportView,
         registries: &Registries,
         image: &str,
@@ -66,7 +66,7 @@ impl Executor {
         volumes: &Queue<Key>,
     ) -> Self {
         Self::Pods(Box::new(Pods::new(
-            manager, view, registries, image, addresses, volumes,
+            writer, view, registries, image, addresses, volumes,
         )))
     }
 

@@ -4,6 +4,7 @@
 //! claim, DataVolume, snapshot --> its DataImportCron, its DataVolume, DataSources that stand for it
 //! DataSource ------------------> itself, its pointers, its DataImportCron, its copies
 //! settings, storage, nodes ----> everything that imports
+//! mode ------------------------> everything
 //! ```
 //!
 //! A handler blocks the reflector that calls it, so it only enqueues: a worker of its own looks up the dependents.
@@ -27,6 +28,7 @@ enum Change {
     Storage(SourceKind, Key),
     Source(Key),
     Settings,
+    Mode,
 }
 
 impl fmt::Display for Change {
@@ -34,6 +36,7 @@ impl fmt::Display for Change {
         match self {
             Self::Storage(_, key) | Self::Source(key) => key.fmt(f),
             Self::Settings => f.write_str("settings"),
+            Self::Mode => f.write_str("mode"),
         }
     }
 }
@@ -57,12 +60,17 @@ impl Reconcile<Change> for DependentsController {
                 }
             }
             Change::Source(key) => self.source(key),
-            Change::Settings => {
+            Change::Settings | Change::Mode => {
                 for cron in self.view.crons.list() {
                     self.queues.crons.add(Key::of(&cron.metadata));
                 }
                 for volume in self.view.volumes.list() {
                     self.queues.volumes.add(Key::of(&volume.metadata));
+                }
+                if *what == Change::Mode {
+                    for source in self.view.sources.list() {
+                        self.queues.sources.add(Key::of(&source.metadata));
+                    }
                 }
             }
         }
@@ -154,6 +162,8 @@ pub(super) fn start(manager: &Manager, context: &Context) {
                 enqueue.add(Change::Settings);
             }
         });
+    let enqueue = changes.clone();
+    context.layer.on_change(move || enqueue.add(Change::Mode));
     let enqueue = changes.clone();
     view.classes
         .on_change(move |_| enqueue.add(Change::Settings));

@@ -8,14 +8,14 @@ use golden_images::cdi::failure::Failure;
 use golden_images::cdi::poller::{self, PollerState};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
-use runtime::{Cache, Error, Key, Manager, Queue};
+use runtime::{Cache, Error, Key, Queue};
 
-use super::executor::pods::{create, delete, owner};
+use super::executor::pods::{PodWriter, owner};
 
 /// Poller pods; clones share their state.
 #[derive(Clone)]
 pub(super) struct Pollers {
-    manager: Manager,
+    pods: PodWriter,
     image: String,
     cache: Cache<Pod>,
     /// Pods that the API server rejected.
@@ -24,8 +24,8 @@ pub(super) struct Pollers {
 }
 
 impl Pollers {
-    pub(super) fn new(manager: &Manager, image: &str, crons: &Queue<Key>) -> Self {
-        let cache = manager.cache::<Pod>();
+    pub(super) fn new(pods: PodWriter, image: &str, crons: &Queue<Key>) -> Self {
+        let cache = pods.cache().clone();
         let enqueue = crons.clone();
         cache.on_change(move |change| {
             for cron in change
@@ -36,7 +36,7 @@ impl Pollers {
             }
         });
         Self {
-            manager: manager.clone(),
+            pods,
             image: image.to_owned(),
             cache,
             refused: Arc::default(),
@@ -74,7 +74,7 @@ impl Pollers {
         };
         let key = Key::of(&cron.metadata);
         let what = format!("the poller pod of DataImportCron {key}");
-        match create(&self.manager, &self.cache, object, &what).await {
+        match self.pods.create(object, &what).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {
                 self.refused.lock().insert(key.clone(), failure);
@@ -94,7 +94,7 @@ impl Pollers {
         let Some(found) = self.of(cron) else {
             return Ok(());
         };
-        delete(&self.manager, &self.cache, &found).await
+        self.pods.delete(&found).await
     }
 
     pub(super) fn forget(&self, key: &Key) {

@@ -81,6 +81,7 @@ impl Controller {
         let writer = Writer::new(volumes, COMPONENT);
         let writer = writer.shown_by(&view.persistent);
         let patch = clone::hand_over(&claim.metadata);
+        self.0.layer.permit().await?;
         // The binding controller of Kubernetes writes the same field (`claimRef`). The resource version lets one of
         // the two lose instead of binding a volume to two claims.
         writer.merge_into(&found.metadata, patch).await?;

@@ -4,7 +4,6 @@
 use api::hco::HyperConvergedStatus;
 use golden_images::hco::metrics::{ANNOTATED, ENABLED, LABELS, SUPPORTED};
 use golden_images::hco::{ACCEPTED, Decision};
-use golden_images::upstream::RunningOperator;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use runtime::metrics::Gauges;
 use runtime::{Events, Key, Manager, OptionalKinds};
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::COMPONENT;
 use crate::images::cluster::Converged;
-use crate::images::upstream::{SteppedBack, UPSTREAM_RUNS};
+use crate::images::layer::{LayerMode, SteppedBack, UPSTREAM_RUNS};
 
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
@@ -48,15 +47,10 @@ impl Report {
         }
     }
 
-    /// Emits an event when the upstream operator starts.
-    pub(super) fn report_upstream(
-        &self,
-        foreign: &OptionalKinds,
-        found: &Converged,
-        running: Option<&RunningOperator>,
-    ) {
+    /// Emits an event when the genuine operator starts.
+    pub(super) fn report_mode(&self, foreign: &OptionalKinds, found: &Converged, mode: &LayerMode) {
         let key = Key::of(&found.object.metadata);
-        let message = self.stepped_back.changed(&key, running);
+        let message = self.stepped_back.changed(&key, mode);
         if let Some((message, (resource, _))) = message.zip(foreign.resource(&found.kind)) {
             self.events
                 .warning_of_kind(&*found.object, &resource, UPSTREAM_RUNS, message);

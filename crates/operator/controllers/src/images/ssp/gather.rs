@@ -7,6 +7,9 @@ use api::hco::MACHINES_KEY;
 use api::ssp::SSP;
 use golden_images::action::{Kind, name_of};
 use golden_images::architectures::Architectures;
+use golden_images::coverage::{self, Coverage, CoverageInputs};
+use golden_images::hco::Switch;
+use golden_images::overview::{self, OverviewInputs};
 use golden_images::policy::EffectivePolicy;
 use golden_images::ssp::{Labels, Problem, SspInputs, Volumes};
 use jiff::Timestamp;
@@ -28,6 +31,8 @@ pub(super) struct GatheredSsp {
     volumes: Volumes,
     bundle: Vec<Value>,
     templates: Vec<Value>,
+    /// The switch of the HyperConverged, where it has an effect.
+    switch: Option<bool>,
 }
 
 impl GatheredSsp {
@@ -45,6 +50,27 @@ impl GatheredSsp {
             own_architecture: std::env::consts::ARCH,
             now,
         }
+    }
+
+    /// What images and objects are missing.
+    pub(super) fn coverage(&self) -> Coverage {
+        let images = overview::images(&OverviewInputs {
+            crons: &self.crons,
+            sources: &self.sources,
+            // The state of the disks does not matter here.
+            imports: &[],
+            claims: &[],
+            snapshots: &[],
+            policy: &self.kept.policy,
+            now: Timestamp::now(),
+        });
+        coverage::decide(&CoverageInputs {
+            images: &images,
+            nodes: &self.architectures.workload,
+            switch: self.switch,
+            ssp: Some(&self.ssp),
+            crons: &self.crons,
+        })
     }
 }
 
@@ -73,8 +99,11 @@ impl SspController {
         };
         let kept = self.cluster.policy().await?;
         let converged = self.cluster.hyperconverged_for(&home).await?;
+        let switch = converged.as_ref().map(|it| Switch::read(&it.images).0);
         let placement = converged.and_then(|it| it.images.placement);
         let architectures = self.cluster.architectures(placement.as_ref(), &kept.policy);
+        // Medley ignores the switch in a cluster with a single node.
+        let switch = switch.filter(|_| !architectures.is_single_node());
         Ok(Ok(GatheredSsp {
             ssp: ssp.clone(),
             architectures,
@@ -88,6 +117,7 @@ impl SspController {
             },
             bundle,
             templates,
+            switch,
         }))
     }
 }

@@ -5,14 +5,13 @@ use api::ssp::SSP;
 use golden_images::action::Action;
 use golden_images::policy;
 use golden_images::ssp::{Decision, status};
-use golden_images::upstream::RunningOperator;
 use jiff::Timestamp;
 use runtime::{Error, Events, Key, Manager, kind_of};
 
 use super::gather::GatheredSsp;
 use super::{COMPONENT, SspController};
 use crate::images::cluster::ssp_kind;
-use crate::images::upstream::{SteppedBack, UPSTREAM_RUNS};
+use crate::images::layer::{LayerMode, SteppedBack, UPSTREAM_RUNS};
 use crate::status::write;
 
 /// Events of SSPs.
@@ -29,10 +28,10 @@ impl Report {
         }
     }
 
-    /// Emits an event when the upstream operator starts.
-    pub(super) fn report_upstream(&self, ssp: &SSP, running: Option<&RunningOperator>) {
+    /// Emits an event when the genuine operator starts.
+    pub(super) fn report_mode(&self, ssp: &SSP, mode: &LayerMode) {
         let key = Key::of(&ssp.metadata);
-        if let Some(message) = self.stepped_back.changed(&key, running) {
+        if let Some(message) = self.stepped_back.changed(&key, mode) {
             self.events.warning(ssp, UPSTREAM_RUNS, message);
         }
     }
@@ -103,7 +102,6 @@ impl SspController {
         &self,
         inputs: &GatheredSsp,
         decision: &Decision,
-        upstream: Option<&RunningOperator>,
     ) -> Result<(), Error> {
         let Some(object) = &inputs.kept.object else {
             return Ok(());
@@ -113,7 +111,7 @@ impl SspController {
             &inputs.kept.complaints,
             &inputs.architectures,
             decision.images.clone(),
-            upstream,
+            &inputs.coverage(),
             Timestamp::now(),
         );
         if object.status.as_ref() == Some(&wanted) {

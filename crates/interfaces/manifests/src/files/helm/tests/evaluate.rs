@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 /// A rendered template.
-pub(super) fn render(template: &str, values: &Value, namespace: &str) -> String {
+pub(super) fn render(template: &str, values: &Value, namespace: &str, apis: &[&str]) -> String {
     let context = json!({
         "Values": values,
         "Release": { "Namespace": namespace },
         "Chart": { "AppVersion": crate::VERSION },
+        "Capabilities": { "APIVersions": apis },
     });
     let mut out = String::new();
     // Whether each open `if` is true.
@@ -104,6 +105,11 @@ fn words(text: &str) -> Vec<String> {
 fn call(words: &[String], piped: Option<Value>, context: &Value) -> Value {
     let (first, rest) = words.split_first().expect("a word");
     let is_function = first.starts_with(|it: char| it.is_ascii_alphabetic());
+    if let Some(list) = first.strip_suffix(".Has") {
+        let item = operand(rest.first().expect("an item"), context);
+        let list = operand(list, context);
+        return json!(list.as_array().expect("a list").contains(&item));
+    }
     if !is_function {
         assert!(rest.is_empty() && piped.is_none(), "{words:?}");
         return operand(first, context);
@@ -124,6 +130,8 @@ fn call(words: &[String], piped: Option<Value>, context: &Value) -> Value {
             .or_else(|| all.last())
             .unwrap()
             .clone(),
+        ("not", [value]) => json!(!truth(value)),
+        ("index", [list, at]) => list[usize::try_from(at.as_u64().unwrap()).unwrap()].clone(),
         ("gt", [one, other]) => json!(one.as_i64().unwrap() > other.as_i64().unwrap()),
         ("int", [number]) => json!(number.as_i64().unwrap()),
         ("quote", [text]) => json!(format!("{:?}", text.as_str().expect("a text"))),

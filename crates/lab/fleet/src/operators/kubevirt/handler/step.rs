@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::model::{Cpu, is_known_model};
 use crate::operators::kubevirt::labels::CPU_MODEL;
-use crate::operators::kubevirt::launcher::{Launcher, model};
-use crate::operators::kubevirt::object::{is_leaving, phase, text};
+use crate::operators::kubevirt::launcher::{Launcher, current, model};
+use crate::operators::kubevirt::object::{is_leaving, phase};
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,8 +38,7 @@ pub(super) fn step<'a>(
         "Running" => false,
         _ => return HandlerStep::Nothing,
     };
-    let on = text(instance, "/status/nodeName");
-    let launcher = launchers.iter().find(|one| one.node == on);
+    let launcher = current(instance, launchers);
     let Some((launcher, node)) = launcher.zip(node) else {
         return HandlerStep::Crashed;
     };

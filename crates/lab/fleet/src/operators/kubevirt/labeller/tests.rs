@@ -44,16 +44,17 @@ fn labels_follow_the_cpu_annotation() {
 
 #[rstest]
 // The value does not matter.
-#[case(json!({ "fleet.medley.dev/cpu": "milan", "node-labeller.kubevirt.io/skip-node": "false" }))]
+#[case(json!({ "fleet.medley.dev/cpu": "milan", "node-labeller.kubevirt.io/skip-node": "false" }), None)]
 // No CPU is known.
-#[case(json!({ "fleet.medley.dev/cpu": "pentium9" }))]
-#[case(json!({}))]
-fn skipped_node_keeps_its_labels(#[case] annotations: Value) {
+#[case(json!({ "fleet.medley.dev/cpu": "pentium9" }), Some("machine-type.node.kubevirt.io/q35"))]
+#[case(json!({}), Some("machine-type.node.kubevirt.io/q35"))]
+fn skipped_node_keeps_its_labels(#[case] annotations: Value, #[case] machine: Option<&str>) {
     let own = json!({ "cpu-model.node.kubevirt.io/Mine": "true" });
     let node = node(json!({ "metadata": { "annotations": annotations, "labels": own } }));
     let labels: Vec<String> = wanted(&node, &Config::default()).into_keys().collect();
+    let expected = ["cpu-model.node.kubevirt.io/Mine", "kubevirt.io/schedulable"];
     assert_eq!(
         labels,
-        ["cpu-model.node.kubevirt.io/Mine", "kubevirt.io/schedulable"]
+        expected.into_iter().chain(machine).collect::<Vec<_>>()
     );
 }

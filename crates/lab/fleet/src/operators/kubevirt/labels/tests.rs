@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rstest::rstest;
 use serde_json::json;
@@ -50,12 +50,18 @@ fn cpu_labels_are_complete() {
 }
 
 #[rstest]
-#[case("arm64")]
-#[case("ppc64le")]
-fn other_architectures_have_no_cpu_labels(#[case] arch: &str) {
-    assert_eq!(of_cpu(&small(), arch, &config(&json!({}))), BTreeMap::new());
-    let only: Vec<String> = by_default(&small(), arch).into_keys().collect();
-    assert_eq!(only, ["kubevirt.io/schedulable"]);
+#[case("arm64", &["machine-type.node.kubevirt.io/virt"])]
+#[case("ppc64le", &[])]
+fn other_architectures_have_no_cpu_labels(#[case] arch: &str, #[case] expected: &[&str]) {
+    let cpu = Cpu {
+        machine_types: Vec::new(),
+        ..small()
+    };
+    let labels = of_cpu(&cpu, arch, &config(&json!({})));
+    assert_eq!(labels.keys().collect::<Vec<_>>(), expected);
+    let mut all: Vec<String> = by_default(&cpu, arch).into_keys().collect();
+    assert_eq!(all.remove(0), "kubevirt.io/schedulable");
+    assert_eq!(all, expected);
 }
 
 #[test]

@@ -37,13 +37,15 @@ fn launcher_identifies_its_instance() {
             "mine": "yes",
             "kubevirt.io": "virt-launcher",
             "kubevirt.io/created-by": "u",
+            // Of the node that a migration leaves; replaced when the guest has arrived.
+            "kubevirt.io/nodeName": "n",
             "vm.kubevirt.io/name": "vm",
+            "vmi.kubevirt.io/id": "vm",
         })
     );
-    assert_eq!(
-        meta["annotations"],
-        json!({ "kubevirt.io/domain": "vm", "fleet.medley.dev/run-for": "5s" })
-    );
+    let annotations = &meta["annotations"];
+    assert_eq!(annotations["kubevirt.io/domain"], "vm");
+    assert_eq!(annotations["fleet.medley.dev/run-for"], "5s");
     assert_eq!(meta["ownerReferences"][0]["uid"], "u");
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
     let limits = &pod["spec"]["containers"][0]["resources"]["limits"];

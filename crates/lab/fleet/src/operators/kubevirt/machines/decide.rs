@@ -7,7 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::operators::kubevirt::object::{began, condition, is_final, is_leaving, phase, text};
+use crate::operators::kubevirt::object::{
+    began, condition, is_final, is_leaving, phase, set_condition_in, text,
+};
 
 /// Base of the backoff in seconds after instances that never ran; it grows with the square of the
 /// failures.
@@ -42,7 +44,6 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub(super) struct VirtualMachineDecision {
     pub(super) act: Action,
-    pub(super) ready: bool,
     /// The status patch; null removes a field.
     pub(super) status: Value,
     /// When the backoff ends.
@@ -67,19 +68,21 @@ pub(super) fn decide(inputs: &VirtualMachineInputs<'_>) -> VirtualMachineDecisio
         "Stop" => instance.is_none(),
         _ => false,
     };
+    // Go leaves out what is false.
+    let if_true = |holds: bool| if holds { json!(true) } else { Value::Null };
     let mut status = json!({
-        "created": instance.is_some(),
-        "ready": ready,
+        "created": if_true(instance.is_some()),
+        "ready": if_true(ready),
         "runStrategy": strategy,
-        "printableStatus": printable(inputs, strategy, retry),
+        "printableStatus": printable(inputs, &failure),
         "startFailure": failure,
+        "conditions": conditions(inputs),
     });
     if answered {
         status["stateChangeRequests"] = Value::Null;
     }
     VirtualMachineDecision {
         act,
-        ready,
         status,
         wake: retry.filter(|_| instance.is_none()),
     }
@@ -129,10 +132,16 @@ fn strategy(machine: &DynamicObject) -> &str {
     }
 }
 
-/// The number of consecutive instances that ended before they ran, and the end of the backoff.
+/// The number of consecutive instances that ended before they ran, and the end of the backoff; of VMs that are started again.
 fn start_failure(inputs: &VirtualMachineInputs<'_>) -> Value {
     let old = inputs.machine.data.pointer("/status/startFailure");
     let old = old.cloned().unwrap_or_default();
+    if !matches!(
+        strategy(inputs.machine),
+        "Always" | "RerunOnFailure" | "Once"
+    ) {
+        return Value::Null;
+    }
     let Some(instance) = inputs.instance else {
         return old;
     };
@@ -162,42 +171,74 @@ fn retry_after(failure: &Value) -> Option<Timestamp> {
     failure["retryAfterTimestamp"].as_str()?.parse().ok()
 }
 
+/// The conditions: those of the instance, and one that says that there is none.
+fn conditions(inputs: &VirtualMachineInputs<'_>) -> Value {
+    let list = |object: &DynamicObject| {
+        let all = object.data.pointer("/status/conditions");
+        all.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let mut all = list(inputs.machine);
+    let theirs = inputs.instance.map(list);
+    if let Some(theirs) = &theirs {
+        let is_theirs = |one: &Value| theirs.iter().any(|it| it["type"] == one["type"]);
+        all.retain(|one| one["type"] == "Ready" || is_theirs(one));
+    }
+    let now = json!(Time(inputs.now));
+    let ready = |reason: &str, message: &str| {
+        json!({
+            "type": "Ready", "status": "False", "reason": reason, "message": message,
+            "lastProbeTime": now, "lastTransitionTime": now,
+        })
+    };
+    match theirs {
+        None => set_condition_in(&mut all, ready("VMINotExists", "VMI does not exist")),
+        Some(theirs) => {
+            if !theirs.iter().any(|one| one["type"] == "Ready") {
+                let message = "VMI is missing the Ready condition";
+                set_condition_in(&mut all, ready("VMIConditionMissing", message));
+            }
+            for condition in theirs {
+                set_condition_in(&mut all, condition);
+            }
+        }
+    }
+    json!(all)
+}
+
 /// `status.printableStatus`, KubeVirt's one-word summary.
-fn printable(
-    inputs: &VirtualMachineInputs<'_>,
-    strategy: &str,
-    retry: Option<Timestamp>,
-) -> &'static str {
+fn printable(inputs: &VirtualMachineInputs<'_>, failure: &Value) -> &'static str {
     if is_leaving(inputs.machine) {
         return "Terminating";
     }
-    let Some(instance) = inputs.instance else {
-        let runs = matches!(strategy, "Always" | "RerunOnFailure" | "Once");
-        return match retry {
-            Some(_) if runs => "CrashLoopBackOff",
-            None if runs => "Starting",
-            _ => "Stopped",
-        };
+    // Also before the instance is created: this looks at what there is.
+    let stopped = || {
+        if failure.is_null() {
+            "Stopped"
+        } else {
+            "CrashLoopBackOff"
+        }
     };
-    if is_leaving(instance) {
+    let Some(instance) = inputs.instance else {
+        return stopped();
+    };
+    if is_leaving(instance) && !is_final(instance) {
         return "Stopping";
     }
     let unschedulable =
-        || condition(instance, "PodScheduled").is_some_and(|it| it["status"] == "False");
+        || condition(instance, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable");
     match phase(instance) {
         "Running" if is_migrating(instance) => "Migrating",
         "Running" => "Running",
         "" | "Pending" | "Scheduling" | "Scheduled" if unschedulable() => "ErrorUnschedulable",
         "" | "Pending" | "Scheduling" | "Scheduled" => "Starting",
-        "Failed" if retry.is_some() => "CrashLoopBackOff",
-        _ => "Stopped",
+        _ => stopped(),
     }
 }
 
-/// Whether the instance is being migrated.
+/// Whether the guest moves.
 fn is_migrating(instance: &DynamicObject) -> bool {
     let state = instance.data.pointer("/status/migrationState");
-    state.is_some_and(|state| !state["migrationUid"].is_null() && state["completed"] != true)
+    state.is_some_and(|state| !state["startTimestamp"].is_null() && state["endTimestamp"].is_null())
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::model::Cpu;
 use crate::names::HOSTNAME;
 use crate::operators::kubevirt::labels::{
-    CPU_FEATURE, CPU_MODEL_MIGRATION, CPU_VENDOR, CREATED_BY, HOST_MODEL, HOST_MODEL_FEATURES,
+    CPU_FEATURE, CPU_MODEL_MIGRATION, CREATED_BY, HOST_MODEL, HOST_MODEL_FEATURES,
 };
 use crate::operators::kubevirt::launcher::Launcher;
 use crate::operators::kubevirt::object::text;
@@ -17,7 +16,7 @@ use crate::operators::kubevirt::object::text;
 type Labels = BTreeMap<String, String>;
 
 /// The node selector of a target, from its rendered pod, the source pod and the labels of the
-/// source node.
+/// source node. KubeVirt 1.7 does not ask for the CPU vendor of the source.
 pub(super) fn target_selector(
     migration: &DynamicObject,
     instance: &DynamicObject,
@@ -34,11 +33,6 @@ pub(super) fn target_selector(
     selector.extend(texts(pod.pointer("/spec/nodeSelector")));
     if text(instance, "/spec/domain/cpu/model") == "host-model" {
         selector.extend(host_model(source, node)?);
-    }
-    let asks_vendor = selector.keys().any(|key| key.starts_with(CPU_VENDOR));
-    let mut vendors = node.iter().filter(|(key, _)| key.starts_with(CPU_VENDOR));
-    if let (false, Some((key, value))) = (asks_vendor, vendors.next()) {
-        selector.insert(key.clone(), value.clone());
     }
     Ok(selector)
 }
@@ -96,26 +90,6 @@ pub(super) fn keep_apart(pod: &mut Value, instance: &DynamicObject) {
         Some(terms) => terms.push(term),
         None => *required = json!([term]),
     }
-}
-
-/// libvirt's error for a guest that arrives on a node with this CPU. The labels promise less than
-/// libvirt requires: a known model is not necessarily usable.
-pub(super) fn mismatch(instance: &DynamicObject, target: &Launcher, cpu: &Cpu) -> Option<String> {
-    let model = match text(instance, "/spec/domain/cpu/model") {
-        "host-model" => {
-            let mut keys = target.node_selector.keys();
-            keys.find_map(|key| key.strip_prefix(CPU_MODEL_MIGRATION))?
-        }
-        "host-passthrough" => return None,
-        model => model,
-    };
-    if cpu.runs(model) {
-        return None;
-    }
-    let missing = cpu.lacks(model).join(",");
-    Some(format!(
-        "error encountered during MigrateToURI3 libvirt api call: virError(Code=9, Domain=10, Message='operation failed: guest CPU doesn't match specification: missing features: {missing}')"
-    ))
 }
 
 /// The CPU requirements of a target as Go prints them, if none of these nodes meets them.

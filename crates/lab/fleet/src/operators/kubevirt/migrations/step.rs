@@ -1,10 +1,10 @@
-//! The next action for a migration.
+//! The next action of virt-controller for a migration.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::FINALIZER;
-use crate::operators::kubevirt::launcher::Launcher;
+use crate::operators::kubevirt::launcher::{Launcher, current};
 use crate::operators::kubevirt::object::{is_final, is_leaving, phase, text};
 
 /// Inputs of the decision about a migration.
@@ -32,16 +32,14 @@ pub(super) enum MigrationStep<'a> {
     Await(&'a Launcher),
     /// Record the target on the instance.
     HandOver(&'a Launcher),
-    /// Prepare the target.
-    Prepare(&'a Launcher),
-    /// Start to migrate.
-    Begin,
-    /// Finish the migration.
-    Move(&'a Launcher),
+    /// Note on the target that the guest runs there.
+    Mark(&'a Launcher),
     /// Fail the migration.
     Fail(&'static str),
-    /// Delete pods that are no longer needed.
-    Clean(Vec<&'a Launcher>),
+    /// Delete a migration of an instance that does not exist.
+    Delete,
+    /// Delete the target, which is no longer needed.
+    Clean(&'a Launcher),
     /// Remove the finalizer.
     Release,
 }
@@ -52,12 +50,17 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> MigrationStep<'a> {
     let uid = migration.metadata.uid.as_deref();
     let mut launchers = inputs.launchers.iter();
     let target = launchers.find(|one| one.migration.as_deref() == uid);
-    if is_final(migration) {
-        return finish(inputs, target);
-    }
     let Some(instance) = inputs.instance else {
-        return MigrationStep::Fail("Migration failed because vmi does not exist.");
+        // KubeVirt leaves a migration with its finalizer if it is being deleted already.
+        return if is_leaving(migration) {
+            finish(migration, None)
+        } else {
+            MigrationStep::Delete
+        };
     };
+    if is_final(migration) {
+        return finish(migration, target);
+    }
     let empty = Value::Null;
     let state = instance.data.pointer("/status/migrationState");
     let state = state.unwrap_or(&empty);
@@ -97,11 +100,13 @@ pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> MigrationStep<'a> {
 fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> MigrationStep<'a> {
     let node = text(instance, "/status/nodeName");
     let alive = inputs.launchers.iter().filter(|one| !one.is_down());
-    let source = inputs.launchers.iter().find(|one| one.node == node);
+    let source = current(instance, inputs.launchers).filter(|one| one.node == node);
     match source {
         Some(source)
             if phase(instance) == "Running"
                 && !is_leaving(instance)
+                // Set by virt-handler when the guest runs; the target gets the same.
+                && !text(instance, "/status/selinuxContext").is_empty()
                 // A second pod is left by an earlier migration; a target launched beside it would
                 // make three.
                 && alive.count() == 1
@@ -138,29 +143,21 @@ fn advance<'a>(phase: &str, target: &'a Launcher, mine: bool, state: &Value) -> 
         "PreparingTarget" if state["targetNodeAddress"].is_string() => {
             MigrationStep::Enter("TargetReady")
         }
-        "PreparingTarget" => MigrationStep::Prepare(target),
         "TargetReady" if state["startTimestamp"].is_string() => MigrationStep::Enter("Running"),
-        "TargetReady" => MigrationStep::Begin,
+        "Running" if !target.marked && state["targetNodeDomainReadyTimestamp"].is_string() => {
+            MigrationStep::Mark(target)
+        }
         "Running" if state["completed"] == true => MigrationStep::Enter("Succeeded"),
-        "Running" => MigrationStep::Move(target),
         _ => MigrationStep::Nothing,
     }
 }
 
-/// A final migration keeps one pod: the target if the instance moved, else the source.
-fn finish<'a>(inputs: &MigrationInputs<'a>, target: Option<&'a Launcher>) -> MigrationStep<'a> {
-    let source = text(inputs.migration, "/status/migrationState/sourcePod");
-    let stale: Vec<&Launcher> = match phase(inputs.migration) {
-        "Failed" => target.into_iter().collect(),
-        _ => inputs
-            .launchers
-            .iter()
-            .filter(|one| one.name == source)
-            .collect(),
-    };
-    let stale: Vec<&Launcher> = stale.into_iter().filter(|one| !one.leaving).collect();
-    let mut finalizers = inputs.migration.metadata.finalizers.iter().flatten();
-    if !stale.is_empty() {
+/// A failed migration has no target; that of one that succeeded is the pod of the instance now.
+fn finish<'a>(migration: &DynamicObject, target: Option<&'a Launcher>) -> MigrationStep<'a> {
+    let failed = phase(migration) == "Failed";
+    let stale = target.filter(|target| failed && !target.leaving);
+    let mut finalizers = migration.metadata.finalizers.iter().flatten();
+    if let Some(stale) = stale {
         MigrationStep::Clean(stale)
     } else if finalizers.any(|one| one == FINALIZER) {
         MigrationStep::Release

@@ -22,6 +22,7 @@ use super::Task;
 use crate::images::cdi::COMPONENT;
 use crate::images::cdi::registries::Registries;
 use crate::images::cdi::view::ImportView;
+use crate::images::layer::LayerWatch;
 
 /// Importer pods; clones share their state.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ pub(in crate::images::cdi) struct Pods {
     image: String,
     /// Addresses outside the default policy that pods may connect to.
     allowed: Vec<String>,
+    writer: PodWriter,
     cache: Cache<Pod>,
     /// Progress reported by pods, by uid.
     progress: Arc<Mutex<HashMap<String, u16>>>,
@@ -52,44 +54,63 @@ fn volume_of(pod: &Pod) -> Option<Key> {
     owner(pod, "PersistentVolumeClaim").or_else(|| owner(pod, "DataVolume"))
 }
 
-/// Creates a pod. A rejection is a result, not an error: a policy, a quota, or a cluster without image volumes.
-pub(in crate::images::cdi) async fn create(
-    manager: &Manager,
-    cache: &Cache<Pod>,
-    object: Value,
-    what: &str,
-) -> Result<Result<(), Failure>, Error> {
-    let namespace = object["metadata"]["namespace"].as_str();
-    let namespace = namespace.unwrap_or_default().to_owned();
-    let object = serde_json::from_value(object)
-        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
-    match writer(manager, cache, &namespace).create(&object).await {
-        Ok(_) => Ok(Ok(())),
-        Err(error) => match error.rejection() {
-            Some(why) => {
-                let message = format!("{what} was rejected: {why}");
-                Ok(Err(Failure::new(Reason::ImportFailed, message)))
-            }
-            None => Err(error),
-        },
+/// Creates and deletes pods of the layer, which has to manage imports meanwhile; clones share the cache.
+#[derive(Clone)]
+pub(in crate::images::cdi) struct PodWriter {
+    manager: Manager,
+    layer: LayerWatch,
+    cache: Cache<Pod>,
+}
+
+impl PodWriter {
+    pub(in crate::images::cdi) fn new(manager: &Manager, layer: &LayerWatch) -> Self {
+        Self {
+            manager: manager.clone(),
+            layer: layer.clone(),
+            cache: manager.cache::<Pod>(),
+        }
     }
-}
 
-/// Deletes a pod, but not a new one of the same name.
-pub(in crate::images::cdi) async fn delete(
-    manager: &Manager,
-    cache: &Cache<Pod>,
-    pod: &Pod,
-) -> Result<(), Error> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let writer = writer(manager, cache, namespace);
-    writer.delete(&pod.metadata).await?;
-    Ok(())
-}
+    /// The pods of the cluster.
+    pub(in crate::images::cdi) fn cache(&self) -> &Cache<Pod> {
+        &self.cache
+    }
 
-fn writer(manager: &Manager, cache: &Cache<Pod>, namespace: &str) -> Writer<Pod> {
-    let pods = Api::namespaced(manager.client(), namespace);
-    Writer::new(pods, COMPONENT).shown_by(cache)
+    /// Creates a pod. A rejection is a result, not an error: a policy, a quota, or a cluster without image volumes.
+    pub(in crate::images::cdi) async fn create(
+        &self,
+        object: Value,
+        what: &str,
+    ) -> Result<Result<(), Failure>, Error> {
+        let namespace = object["metadata"]["namespace"].as_str();
+        let namespace = namespace.unwrap_or_default().to_owned();
+        let object = serde_json::from_value(object)
+            .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
+        self.layer.permit().await?;
+        match self.writer(&namespace).create(&object).await {
+            Ok(_) => Ok(Ok(())),
+            Err(error) => match error.rejection() {
+                Some(why) => {
+                    let message = format!("{what} was rejected: {why}");
+                    Ok(Err(Failure::new(Reason::ImportFailed, message)))
+                }
+                None => Err(error),
+            },
+        }
+    }
+
+    /// Deletes a pod, but not a new one of the same name.
+    pub(in crate::images::cdi) async fn delete(&self, pod: &Pod) -> Result<(), Error> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        self.layer.permit().await?;
+        self.writer(namespace).delete(&pod.metadata).await?;
+        Ok(())
+    }
+
+    fn writer(&self, namespace: &str) -> Writer<Pod> {
+        let pods = Api::namespaced(self.manager.client(), namespace);
+        Writer::new(pods, COMPONENT).shown_by(&self.cache)
+    }
 }
 
 /// Longest value of a variable: the kernel accepts 128 KiB for each string of an environment.
@@ -115,14 +136,14 @@ fn variables(network: &Network, what: &str) -> Result<Vec<(&'static str, String)
 
 impl Pods {
     pub(super) fn new(
-        manager: &Manager,
+        writer: PodWriter,
         view: ImportView,
         registries: &Registries,
         image: &str,
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
     ) -> Self {
-        let pods = manager.cache::<Pod>();
+        let pods = writer.cache().clone();
         let enqueue = volumes.clone();
         pods.on_change(move |change| {
             for volume in change.sides().filter_map(|pod| volume_of(pod)) {
@@ -136,7 +157,7 @@ impl Pods {
             Arc::clone(&progress),
             volumes.clone(),
         );
-        manager.spawn(polling);
+        writer.manager.spawn(polling);
         Self {
             view,
             registries: registries.clone(),
@@ -146,6 +167,7 @@ impl Pods {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
+            writer,
             cache: pods,
             progress,
             refused: Arc::default(),
@@ -174,7 +196,7 @@ impl Pods {
             pod::is_controlled_by(it, &claim.metadata) && it.metadata.deletion_timestamp.is_none()
         });
         match found {
-            Some(found) => delete(&self.view.manager, &self.cache, &found).await,
+            Some(found) => self.writer.delete(&found).await,
             None => Ok(()),
         }
     }
@@ -213,7 +235,7 @@ impl Pods {
             sniffing: task.sniffing,
         };
         let object = pod::pod(&making, &task.origin);
-        let made = create(&self.view.manager, &self.cache, object, &what).await?;
+        let made = self.writer.create(object, &what).await?;
         if let Err(failure) = made {
             // Counts like a failed attempt.
             let importer = Importer {
@@ -241,7 +263,7 @@ impl Pods {
         if kept && matches!(pod::read(&found).state, State::Succeeded(_)) {
             return Ok(false);
         }
-        delete(&self.view.manager, &self.cache, &found).await?;
+        self.writer.delete(&found).await?;
         Ok(true)
     }
 }

@@ -143,7 +143,7 @@ fn failed_starts_are_retried_with_backoff() {
 }
 
 #[rstest]
-#[case(None, "Starting")]
+#[case(None, "Stopped")]
 #[case(Some("Scheduling"), "Starting")]
 #[case(Some("Running"), "Running")]
 #[case(Some("Succeeded"), "Stopped")]
@@ -166,7 +166,32 @@ fn printable_status_names_the_obstacle() {
     assert_eq!(word(&waiting), "ErrorUnschedulable");
     let mut moving = instance("Running");
     moving.data["status"]["migrationState"] = json!({ "migrationUid": "x" });
-    assert_eq!(word(&moving), "Migrating");
-    moving.data["status"]["migrationState"]["completed"] = json!(true);
     assert_eq!(word(&moving), "Running");
+    moving.data["status"]["migrationState"]["startTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(word(&moving), "Migrating");
+    moving.data["status"]["migrationState"]["endTimestamp"] = json!("2026-01-01T00:00:09Z");
+    assert_eq!(word(&moving), "Running");
+}
+
+#[test]
+fn conditions_are_those_of_the_instance() {
+    let old = json!({ "conditions": [
+        { "type": "Ready", "status": "True" }, { "type": "LiveMigratable", "status": "True" },
+    ] });
+    let machine = machine(&json!({ "runStrategy": "Always" }), &old);
+    let mut starting = instance("Scheduling");
+    let theirs = json!([
+        { "type": "Ready", "status": "False", "reason": "GuestNotRunning", "lastProbeTime": null },
+        { "type": "PodScheduled", "status": "False" },
+    ]);
+    starting.data["status"]["conditions"] = theirs.clone();
+    let status = decided(&machine, Some(&starting), 0).status;
+    assert_eq!(status["conditions"], theirs);
+    assert_eq!(
+        (&status["created"], &status["ready"]),
+        (&json!(true), &Value::Null)
+    );
+    let without = decided(&machine, None, 0).status["conditions"].clone();
+    assert_eq!(without[0]["reason"], "VMINotExists");
+    assert_eq!(without[1]["type"], "LiveMigratable");
 }

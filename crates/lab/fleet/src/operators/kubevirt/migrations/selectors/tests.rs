@@ -4,8 +4,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Value, json};
 
-use super::{keep_apart, lacking, mismatch, target_selector};
-use crate::model::Generation;
+use super::{keep_apart, lacking, target_selector};
 use crate::operators::kubevirt::fixtures::{launcher, object};
 use crate::operators::kubevirt::launcher::Launcher;
 
@@ -64,7 +63,6 @@ fn first_migration_requires_the_source_nodes_labels() {
     let expected = texts(&[
         ("cpu-feature.node.kubevirt.io/vmx", "true"),
         ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
-        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
         ("kubevirt.io/schedulable", "true"),
     ]);
     assert_eq!(found, Ok(expected));
@@ -75,7 +73,6 @@ fn later_migrations_carry_the_requirements_on() {
     let first = [
         ("cpu-feature.node.kubevirt.io/vmx", "true"),
         ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
-        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
         ("kubevirt.io/schedulable", "true"),
     ];
     let newer = texts(&[
@@ -92,33 +89,16 @@ fn later_migrations_carry_the_requirements_on() {
 }
 
 #[test]
-fn named_model_requires_its_label_and_the_vendor() {
-    let pod = json!({ "cpu-model.node.kubevirt.io/Haswell": "true" });
-    let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
-    let expected = texts(&[
-        ("cpu-model.node.kubevirt.io/Haswell", "true"),
-        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
-    ]);
-    assert_eq!(found, Ok(expected));
-}
-
-#[test]
-fn explicit_vendor_is_kept() {
-    let pod = json!({ "cpu-vendor.node.kubevirt.io/AMD": "true" });
-    let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
-    assert_eq!(
-        found,
-        Ok(texts(&[("cpu-vendor.node.kubevirt.io/AMD", "true")]))
-    );
-    // There are no model labels on arm64.
-    let none = selector(
+fn named_model_requires_its_label_alone() {
+    let labels = [("cpu-model.node.kubevirt.io/Haswell", "true")];
+    let found = selector(
         &json!({}),
-        "host-passthrough",
-        &json!({}),
+        "Haswell",
+        &json!(texts(&labels)),
         &source(&[]),
-        &Labels::new(),
+        &node(),
     );
-    assert_eq!(none, Ok(Labels::new()));
+    assert_eq!(found, Ok(texts(&labels)));
 }
 
 #[test]
@@ -198,25 +178,4 @@ fn unsatisfiable_requirements_are_listed() {
         Some(expected)
     );
     assert_eq!(lacking(&target, [&half, &all].into_iter()), None);
-}
-
-#[test]
-fn libvirt_checks_more_than_labels() {
-    let cpu = |name: &str| Generation::named(name).expect("known").describe();
-    let target = source(&[(
-        "cpu-model-migration.node.kubevirt.io/Skylake-Server-IBRS",
-        "true",
-    )]);
-    let guest = instance("host-model");
-    assert_eq!(mismatch(&guest, &target, &cpu("skylake")), None);
-    assert_eq!(mismatch(&guest, &target, &cpu("sapphirerapids")), None);
-    let why = mismatch(&guest, &target, &cpu("icelake")).expect("no transactions");
-    assert!(why.contains("missing features: hle,rtm"), "{why}");
-    let named = instance("EPYC-Milan");
-    assert_eq!(mismatch(&named, &source(&[]), &cpu("genoa")), None);
-    assert!(mismatch(&named, &source(&[]), &cpu("rome")).is_some());
-    assert_eq!(
-        mismatch(&instance("host-passthrough"), &source(&[]), &cpu("rome")),
-        None
-    );
 }

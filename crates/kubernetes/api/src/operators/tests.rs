@@ -4,6 +4,13 @@ use serde_json::{Value, json};
 use super::*;
 
 const NOW: &str = "2026-01-01T00:01:00Z";
+const SSP: GenuineOperator = GenuineOperator {
+    title: "the SSP operator",
+    deployment: "ssp-operator",
+    lease: Some(LEASE),
+    namespaces: &[],
+};
+const LEASE: &str = "734f7229.kubevirt.io";
 
 fn deployment(name: &str, spec: &Value) -> Arc<Deployment> {
     let object = json!({ "metadata": { "name": name, "namespace": "kubevirt" }, "spec": spec });
@@ -71,19 +78,81 @@ fn held_lease_is_a_running_operator(
 
 #[test]
 fn message_names_what_was_found_and_the_next_step() {
-    let lease = lease(SSP.lease, "pod_1", "2026-01-01T00:00:59.000000Z");
+    let lease = lease(LEASE, "pod_1", "2026-01-01T00:00:59.000000Z");
     let both = found(
         &[deployment("ssp-operator", &spec(&json!(1)))],
         std::slice::from_ref(&lease),
     );
     assert_eq!(
-        both.unwrap().to_string(),
+        both.unwrap().message("images-ssp"),
         "the SSP operator runs (Deployment kubevirt/ssp-operator), so images-ssp writes nothing; \
          scale Deployment kubevirt/ssp-operator to 0 to let images-ssp take over"
     );
     assert_eq!(
-        found(&[], &[lease]).unwrap().to_string(),
+        found(&[], &[lease]).unwrap().message("images-ssp"),
         "the SSP operator runs (Lease kubevirt/734f7229.kubevirt.io), so images-ssp writes nothing; \
          stop the operator to let images-ssp take over"
+    );
+}
+
+#[test]
+fn operator_of_certain_namespaces_is_not_found_elsewhere() {
+    let operator = GenuineOperator {
+        namespaces: &["openshift-cnv"],
+        ..SSP
+    };
+    let deployments = [deployment("ssp-operator", &spec(&json!(1)))];
+    let leases = [lease(LEASE, "pod_1", "2026-01-01T00:00:59.000000Z")];
+    let now = NOW.parse().unwrap();
+    assert_eq!(running(&operator, &deployments, &leases, now), None);
+}
+
+#[test]
+fn deployment_that_wants_replicas_is_preferred() {
+    let mut other = (*deployment("ssp-operator", &spec(&json!(1)))).clone();
+    other.metadata.namespace = Some("openshift-cnv".to_owned());
+    let stopped = deployment("ssp-operator", &spec(&json!(0)));
+    let found = found(&[stopped, Arc::new(other)], &[]).unwrap();
+    assert_eq!(found.found_by(), "Deployment openshift-cnv/ssp-operator");
+}
+
+#[rstest]
+#[case::by_hand(json!({}), None)]
+#[case::olm(
+    json!({ "labels": { "olm.owner": "kubevirt-hyperconverged-operator.v1.17.0" } }),
+    Some("the Operator Lifecycle Manager, from ClusterServiceVersion kubevirt-hyperconverged-operator.v1.17.0")
+)]
+#[case::olm_reference(
+    json!({ "ownerReferences": [
+        { "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "x.v1", "uid": "1" },
+    ] }),
+    Some("the Operator Lifecycle Manager, from ClusterServiceVersion x.v1")
+)]
+#[case::cvo(
+    json!({ "ownerReferences": [
+        { "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "name": "version", "uid": "1", "controller": true },
+    ] }),
+    Some("the Cluster Version Operator")
+)]
+#[case::controller_first(
+    json!({ "ownerReferences": [
+        { "apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "1" },
+        { "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI", "name": "cdi", "uid": "2", "controller": true },
+    ] }),
+    Some("the operator of CDI cdi")
+)]
+fn restorer_is_found_by_owner_and_label(#[case] metadata: Value, #[case] named: Option<&str>) {
+    let meta: ObjectMeta = serde_json::from_value(metadata).unwrap();
+    let found = restorer(&meta).map(|it| it.to_string());
+    assert_eq!(found.as_deref(), named);
+}
+
+#[test]
+fn rules_read_only_the_objects_of_the_operator() {
+    let names = |it: &PolicyRule| it.resource_names.clone().unwrap_or_default();
+    let rules: Vec<_> = SSP.rules().iter().map(names).collect();
+    assert_eq!(
+        rules,
+        [vec!["ssp-operator".to_owned()], vec![LEASE.to_owned()]]
     );
 }
