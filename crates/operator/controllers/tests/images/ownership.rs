@@ -90,11 +90,16 @@ async fn nothing_is_written_while_cdi_runs() -> anyhow::Result<()> {
     assert_eq!(versions(&stage).await?, before);
     let seen = reconciles(&stage);
     stage.pointer("pointer", "fedora-arm64").await?;
-    stage.refresh("fedora-image-cron-arm64").await?;
+    stage.cron("rhel", "amd64", &url).await?;
     until_seen(&stage, seen).await?;
     let after: Vec<_> = versions(&stage).await?;
     let names: Vec<&str> = after.iter().map(|(_, name, _)| name.as_str()).collect();
-    assert_eq!(names, ["fedora-image-cron-arm64", "pointer"], "{after:?}");
+    let made = [
+        "fedora-image-cron-arm64",
+        "rhel-image-cron-amd64",
+        "pointer",
+    ];
+    assert_eq!(names, made, "{after:?}");
 
     // Its Deployment wants no pods any more, but its Lease is held until it expires.
     hold(&stage.cluster, LEASE, 3600).await?;
@@ -106,6 +111,8 @@ async fn nothing_is_written_while_cdi_runs() -> anyhow::Result<()> {
     reported(&stage.cluster, CONDITION, MANAGES).await?;
     let digest = library.digest("arm64", 1);
     stage.imported("fedora", "arm64", &digest).await?;
+    let digest = library.digest("amd64", 1);
+    stage.imported("rhel", "amd64", &digest).await?;
 
     // CDI comes back.
     scale(&stage.cluster, CDI, 1).await?;
