@@ -25,6 +25,7 @@ fn full() -> Value {
             "pullSecrets": { "mode": "Named", "named": [{ "namespace": "vault", "name": "inspect" }] },
             "timeouts": { "gateSeconds": 30, "syncMilliseconds": 500 },
             "failurePolicy": "Fail",
+            "operatorMode": "Assist",
             "exemptNamespaces": ["calico-system", "cattle-*"],
         },
         "status": {
