@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::dashboards::{DASHBOARDS, WHEN};
 use crate::entry::{Entry, Fill, Part, When};
-use crate::openshift::{certify, verify};
+use crate::openshift::{certify, metrics_secret, verify};
 use crate::workloads::METRICS_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
@@ -74,7 +74,12 @@ fn service(fill: &Fill) -> Value {
             }],
         },
     });
-    certify(fill, &mut service, ACCOUNT);
+    certify(
+        fill,
+        &mut service,
+        When::OpenshiftMonitoring,
+        &metrics_secret(ACCOUNT),
+    );
     service
 }
 

@@ -77,14 +77,10 @@ pub(crate) fn mark_pods(fill: &Fill, metadata: &mut Value) {
     );
 }
 
-/// Lets the service CA issue a certificate for a Service.
-pub(crate) fn certify(fill: &Fill, service: &mut Value, name: &str) {
-    fill.set(
-        &mut service["metadata"],
-        When::OpenshiftMonitoring,
-        "annotations",
-        json!({ SERVING_CERTIFICATE: secret(name) }),
-    );
+/// Lets the service CA issue a certificate for a Service, into this Secret.
+pub(crate) fn certify(fill: &Fill, service: &mut Value, when: When, secret: &str) {
+    let annotations = json!({ SERVING_CERTIFICATE: secret });
+    fill.set(&mut service["metadata"], when, "annotations", annotations);
 }
 
 /// Arguments to serve metrics with the certificate of the service CA.
@@ -105,7 +101,7 @@ pub(crate) fn certificate_mount() -> Value {
 
 /// The Secret that OpenShift creates for a Service. Not optional: a pod waits for it.
 pub(crate) fn certificate_volume(name: &str) -> Value {
-    json!({ "name": "metrics-tls", "secret": { "secretName": secret(name) } })
+    json!({ "name": "metrics-tls", "secret": { "secretName": metrics_secret(name) } })
 }
 
 /// The TLS settings of a ServiceMonitor: verified on OpenShift, whose Prometheus has the service CA. Elsewhere the
@@ -126,7 +122,7 @@ pub(crate) fn verify(fill: &Fill, monitor: &mut Value, service: &str) {
     fill.set(endpoint, When::Openshift, "tlsConfig", verified);
 }
 
-fn secret(name: &str) -> String {
+pub(crate) fn metrics_secret(name: &str) -> String {
     format!("{name}-metrics-tls")
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::openshift::{
-    certificate_mount, certificate_volume, certify, mark_pods, metrics_arguments,
+    certificate_mount, certificate_volume, certify, mark_pods, metrics_arguments, metrics_secret,
 };
 use crate::{
     ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, CONSOLE_KEYS, CONSOLE_OIDC,
@@ -315,8 +315,7 @@ fn console(fill: &Fill) -> Value {
 /// created by cert-manager or by the administrator.
 fn console_with_tls(fill: &Fill) -> Value {
     let mut service = console(fill);
-    service["metadata"]["annotations"] =
-        json!({ "service.beta.openshift.io/serving-cert-secret-name": CONSOLE_TLS });
+    certify(fill, &mut service, When::Openshift, CONSOLE_TLS);
     service["spec"]["ports"][0]["port"] = 443.into();
     service
 }
@@ -339,7 +338,12 @@ fn webhook_service(fill: &Fill) -> Value {
             ],
         },
     });
-    certify(fill, &mut service, WEBHOOK);
+    certify(
+        fill,
+        &mut service,
+        When::OpenshiftMonitoring,
+        &metrics_secret(WEBHOOK),
+    );
     service
 }
 

@@ -50,12 +50,18 @@ fn candidates(command: &Command, words: &[String], list: ListNames) -> (Vec<Cand
         (Some(_), Some((_, complete))) => complete,
         _ => before,
     };
+    // An object may have the name of a subcommand.
+    let mut path = place.path.iter().peekable();
+    let arguments = before.iter().map(String::as_str);
+    let given: Vec<&str> = arguments
+        .filter(|word| path.next_if(|it| *it == word).is_none())
+        .collect();
     let values = |argument: &Arg, current: &str, prefix: &str| {
         let (mut found, directive) = values(argument, current, prefix);
         if let Some(named) = Named::of(&place.path, argument) {
             let names = list(named, command, complete).into_iter();
             // Names that the command line has already are not offered again: of several, each is given once.
-            let names = names.filter(|it| it.starts_with(current) && !before.contains(it));
+            let names = names.filter(|it| it.starts_with(current) && !given.contains(&it.as_str()));
             found.extend(names.map(|it| (format!("{prefix}{it}"), String::new())));
         }
         (found, directive)

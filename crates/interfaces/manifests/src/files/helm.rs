@@ -431,7 +431,6 @@ fn schema() -> Result<Value, Error> {
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
         "environment": {
             "type": "object",
-            "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
             "additionalProperties": { "type": "string" },
             "description": "Environment variables of the operator and the webhooks, such as HTTPS_PROXY.",
         },

@@ -120,9 +120,14 @@ fn metrics_have_certificates_of_the_service_ca_that_monitors_verify() {
         let annotations = service["metadata"]["annotations"].as_object().unwrap();
         let secret = annotations.values().next().unwrap();
         let pod = deployment(&printed(&options), name)["spec"]["template"]["spec"].clone();
-        assert_eq!(pod["volumes"][0]["secret"]["secretName"], *secret);
+        let named = |list: &Value| {
+            let mut list = list.as_array().unwrap().iter();
+            list.find(|it| it["name"] == "metrics-tls").unwrap().clone()
+        };
+        assert_eq!(named(&pod["volumes"])["secret"]["secretName"], *secret);
         let container = &pod["containers"][0];
-        let mounted = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+        let mount = named(&container["volumeMounts"]);
+        let mounted = mount["mountPath"].as_str().unwrap();
         let arguments = container["args"].as_array().unwrap();
         let argument = json!(format!("--metrics-tls-cert={mounted}/tls.crt"));
         assert!(arguments.contains(&argument), "{arguments:?}");

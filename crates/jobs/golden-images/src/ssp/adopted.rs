@@ -20,16 +20,18 @@ const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "ssp-operator"
 /// The names of these DataSources without architecture, with the architectures that they have.
 pub(super) fn data_sources(context: &SspContext<'_>) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let created = |source: &&DataSource| context.owner.is_marked(&source.metadata);
     let sources: BTreeMap<&str, &DataSource> = context
         .sources
         .iter()
         .filter(|(name, _)| name.namespace == GOLDEN_NAMESPACE)
         .map(|(name, source)| (name.name.as_str(), *source))
-        .filter(|(_, source)| created(source))
+        // Of Medley, too: the switch of architectures makes it create the targets of upstream's names.
+        .filter(|(_, source)| context.owns(&source.metadata))
         .collect();
     for (name, source) in &sources {
-        if label(&source.metadata, MANAGED_BY.0) != Some(MANAGED_BY.1) {
+        let is_upstreams = context.owner.is_marked(&source.metadata)
+            && label(&source.metadata, MANAGED_BY.0) == Some(MANAGED_BY.1);
+        if !is_upstreams {
             continue;
         }
         let architecture = label(&source.metadata, labels::ARCHITECTURE);

@@ -279,6 +279,12 @@ fn wrong(schema: &Value, value: &Value, path: &str) -> Vec<String> {
                 }
                 true
             }
+            "additionalProperties" if wanted.is_object() => {
+                for (key, part) in value.as_object().into_iter().flatten() {
+                    found.extend(wrong(wanted, part, &format!("{path}/{key}")));
+                }
+                true
+            }
             "additionalProperties" => *wanted == json!(false),
             "$schema" | "description" | "pattern" => true,
             other => panic!("the schema says {other}"),
