@@ -64,8 +64,11 @@ async fn no_pod_is_gated_before_a_controller_has_run() -> anyhow::Result<()> {
         .await?;
     // From the first renewal on, pods are gated; then it is killed for good.
     stage.work().await?;
+    let round = Cell::new(0);
     wait_until("pods are gated", WAIT_TIMEOUT, async || {
-        let image = images.push_unknown("probe")?;
+        // Another one each time: the webhook knows an image that it has been asked about.
+        round.set(round.get() + 1);
+        let image = images.push_unknown(&format!("before-{}", round.get()))?;
         let asked = stage.make(&pod("probe", &image, &json!({})), true).await?;
         Ok((asked.object["spec"]["schedulingGates"].is_array()).then_some(()))
     })
