@@ -69,27 +69,37 @@ async fn change_without_a_controller_is_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_pin_names_the_operator_that_manages_the_images() -> anyhow::Result<()> {
+async fn refused_pin_names_what_keeps_the_controller_from_importing() -> anyhow::Result<()> {
     let fixture = ImagesFixture::start(true).await?;
     fixture.fedora().await?;
     fixture.run(&["pin", "fedora-amd64"]).await?.ok()?;
     let api: Api<GoldenImagePolicy> = Api::all(fixture.client.clone());
-    let status = json!({ "status": { "conditions": [{
-        "type": "Managing", "status": "False", "reason": "OtherOperator",
-        "message": "the SSP operator in namespace kubevirt manages the images",
-        "lastTransitionTime": "2026-11-19T04:00:00Z",
-    }] } });
-    api.patch_status(NAME, &PatchParams::default(), &Patch::Merge(status))
+    let status = |kind: &str| {
+        json!({ "status": { "conditions": [{
+            "type": kind, "status": "False", "reason": "SetByPolicy",
+            "message": "GoldenImagePolicy default sets mode Assist",
+            "lastTransitionTime": "2026-11-19T04:00:00Z",
+        }] } })
+    };
+    // The controller that acts on pins is another one than that which this condition is about.
+    let patch = Patch::Merge(status("Managing"));
+    api.patch_status(NAME, &PatchParams::default(), &patch)
         .await?;
-    // The controller that acts on pins is another one than that which the condition is about.
     fixture.run(&["pin", "fedora-amd64"]).await?.ok()?;
+    let patch = Patch::Merge(status("ManagingImports"));
+    api.patch_status(NAME, &PatchParams::default(), &patch)
+        .await?;
+    let result = fixture.run(&["unpin", "fedora-amd64"]).await?.refused()?;
+    has(&result, &["GoldenImagePolicy default sets mode Assist"]);
     fixture.operator(&["governance"]).await?;
-    let line = ["unpin", "fedora-amd64"];
-    let result = fixture.run_alone(&line).await?.refused()?;
-    has(
-        &result,
-        &["Managing=False: the SSP operator in namespace kubevirt manages the images"],
-    );
+    api.patch_status(
+        NAME,
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "status": { "conditions": [] } })),
+    )
+    .await?;
+    let result = fixture.run_alone(&["unpin", "fedora-amd64"]).await?;
+    has(&result.refused()?, &["Enable controller images-cdi"]);
     Ok(())
 }
 
@@ -102,6 +112,7 @@ async fn refresh_is_acted_on_by_cdi() -> anyhow::Result<()> {
     let deployment = json!({
         "metadata": { "name": "cdi-deployment" },
         "spec": {
+            "replicas": 0,
             "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },
@@ -113,13 +124,9 @@ async fn refresh_is_acted_on_by_cdi() -> anyhow::Result<()> {
     api.create(&PostParams::default(), &deployment).await?;
     let refresh = ["refresh", "fedora-amd64"];
     fixture.run_alone(&refresh).await?.refused()?;
-    let status = json!({ "status": { "replicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
-    api.patch_status(
-        "cdi-deployment",
-        &PatchParams::default(),
-        &Patch::Merge(status),
-    )
-    .await?;
+    let wanted = Patch::Merge(json!({ "spec": { "replicas": 1 } }));
+    api.patch("cdi-deployment", &PatchParams::default(), &wanted)
+        .await?;
     let result = fixture.run_alone(&refresh).await?;
     has(
         &result.err,

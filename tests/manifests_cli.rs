@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use runtime::Manager;
 use serde_json::{Value, json};
-use testkit::{CommandOutput, has, wait_until};
+use testkit::{CommandOutput, DeschedulerPlayer, has, wait_until};
 
 const EVERYTHING: [&str; 4] = [
     "--controllers=governance,images-hco,images-ssp,images-cdi,images-vm,cpu-models,release,placement,runtime-classes",
@@ -249,6 +249,7 @@ async fn works_with(line: &[&str]) -> anyhow::Result<()> {
     let manager = Manager::new(fixture.client.clone());
     operators::start(&manager, fixture.client.clone(), FAST).await;
     fixture.cluster.node("worker-1", "amd64", "worker").await?;
+    let _player = DeschedulerPlayer::running(fixture.client.clone());
     fixture.install(line).await?;
     // kube-apiserver observes new RBAC rules a moment later.
     wait_until("RBAC rules are in effect", WAIT_TIMEOUT, async || {

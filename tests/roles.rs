@@ -22,6 +22,8 @@ use people::{
 };
 use world::{ConsoleFixture, NAME, NAMESPACE, PLAN, WAIT_TIMEOUT};
 
+/// No operator of Medley is running: permissions are those of the API server and of the webhook.
+const ALONE: &str = "--without-controller";
 /// Roles that may prepare a plan.
 const EDITORS: &[Role] = &[Role::Editor, Role::Approver];
 /// Roles that may approve a plan.
@@ -51,7 +53,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::Ignored,
             may: EDITORS,
             raw: json!({ "spec": { "action": "DryRun" } }),
-            command: &["plan", NAME, "--renew"],
+            command: &["plan", NAME, "--renew", ALONE],
             form: Some(("plan", NONE)),
             done: |it| it.spec.action == Action::DryRun,
         },
@@ -60,7 +62,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::Review,
             may: APPROVERS,
             raw: json!({ "spec": { "action": "Apply", "approval": { "planDigest": PLAN } } }),
-            command: &["approve", NAME, "--yes"],
+            command: &["approve", NAME, "--yes", ALONE],
             form: Some(("approve", &[("digest", PLAN), ("item", "enable-metrics")])),
             done: |it| it.spec.action == Action::Apply,
         },
@@ -69,7 +71,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::Review,
             may: APPROVERS,
             raw: json!({ "spec": { "approval": { "rejected": { "planDigest": PLAN } } } }),
-            command: &["reject", NAME, "--reason", "not now"],
+            command: &["reject", NAME, "--reason", "not now", ALONE],
             form: Some(("reject", &[("digest", PLAN), ("reason", "not now")])),
             done: |it| {
                 let approval = it.spec.approval.as_ref();
@@ -135,7 +137,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::InForce,
             may: APPROVERS,
             raw: json!({ "spec": { "options": { "loadAware": { "deschedulingIntervalSeconds": 120 } } } }),
-            command: &["adopt", NAME, "--yes"],
+            command: &["adopt", NAME, "--yes", ALONE],
             form: Some(("adopt", NONE)),
             done: |it| it.spec.options.is_some(),
         },
@@ -144,7 +146,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::InForce,
             may: EDITORS,
             raw: json!({ "spec": { "rollbackTo": 1, "action": "DryRun", "approval": null } }),
-            command: &["rollback", NAME, "--yes"],
+            command: &["rollback", NAME, "--yes", ALONE],
             form: Some(("roll-back", &[("revision", "1")])),
             done: |it| it.spec.rollback_to == Some(1) && it.spec.approval.is_none(),
         },
@@ -153,7 +155,7 @@ fn operations() -> Vec<Operation> {
             on: Situation::GoingBack,
             may: EDITORS,
             raw: json!({ "spec": { "rollbackTo": null } }),
-            command: &["rollback", NAME, "--clear"],
+            command: &["rollback", NAME, "--clear", ALONE],
             form: Some(("go-forward", NONE)),
             done: |it| it.spec.rollback_to.is_none(),
         },
@@ -386,7 +388,7 @@ async fn images_are_pinned_by_editors_and_refreshed_by_cdi_roles() -> anyhow::Re
         assert_eq!(offered, may, "{role:?}: {}", shown.body);
 
         let digest = format!("sha256:{}", "a".repeat(64));
-        let pin = ["images", "pin", "fedora-amd64", "--digest", &digest];
+        let pin = ["images", "pin", "fedora-amd64", "--digest", &digest, ALONE];
         let result = person.run(&pin).await?;
         assert_eq!(result.is_allowed(), may, "{role:?}: {result:?}");
         let pinned = policies.get_opt("default").await?;
@@ -412,7 +414,9 @@ async fn images_are_pinned_by_editors_and_refreshed_by_cdi_roles() -> anyhow::Re
             .submit(&format!("{page}/refresh"), &fields)
             .await?;
         assert!(!answer.is_allowed(), "{role:?}: {answer:?}");
-        let result = person.run(&["images", "refresh", "fedora-amd64"]).await?;
+        let result = person
+            .run(&["images", "refresh", "fedora-amd64", ALONE])
+            .await?;
         assert!(!result.is_allowed(), "{role:?}: {result:?}");
         if may {
             policies.delete("default", &DeleteParams::default()).await?;

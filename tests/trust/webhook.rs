@@ -9,7 +9,10 @@ use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -19,12 +22,15 @@ use testkit::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit of a single response, on a busy host.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The registration, and the Lease of the controller.
 const PLACEMENT: &str = "medley-placement";
+const NAMESPACE: &str = "medley-system";
 
 /// `medley webhook` with placement.
 struct Webhook {
@@ -59,6 +65,26 @@ impl Webhook {
         })
     }
 
+    /// Like [`Self::ready`], beside a placement controller: without one, no pod is gated. The controller ends with the
+    /// returned guard.
+    async fn gating(
+        cluster: &TestCluster,
+        served: &ServedCluster,
+        arguments: &[&str],
+    ) -> anyhow::Result<(Self, RenewedLease)> {
+        let lease = RenewedLease::start(cluster.client()).await?;
+        let webhook = Self::ready(served, &[arguments, &["-v"]].concat()).await?;
+        wait_until("the webhook observes a controller", WAIT_TIMEOUT, || {
+            let output = webhook.process.output();
+            async move {
+                let is_observed = output.contains("a placement controller is running");
+                Ok(is_observed.then_some(()))
+            }
+        })
+        .await?;
+        Ok((webhook, lease))
+    }
+
     /// Starts the process and waits until it is ready.
     async fn ready(served: &ServedCluster, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut webhook = Self::start(&served.kubeconfig, served.folder(), arguments)?;
@@ -73,6 +99,45 @@ impl Webhook {
         })
         .await?;
         Ok(webhook)
+    }
+}
+
+/// The Lease of a placement controller, renewed until this is dropped.
+struct RenewedLease(AbortHandle);
+
+impl RenewedLease {
+    async fn start(client: Client) -> anyhow::Result<Self> {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
+        });
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let params = PatchParams::apply("test");
+        namespaces
+            .patch(NAMESPACE, &params, &Patch::Apply(namespace))
+            .await?;
+        let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
+        let renewing = async move {
+            loop {
+                let lease = json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": { "name": PLACEMENT },
+                    "spec": {
+                        "holderIdentity": "controller", "leaseDurationSeconds": 30,
+                        "renewTime": MicroTime(Timestamp::now()),
+                    },
+                });
+                // The next round repeats a failed one; without any, the test fails.
+                let _ = leases.patch(PLACEMENT, &params, &Patch::Apply(lease)).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        Ok(Self(tokio::spawn(renewing).abort_handle()))
+    }
+}
+
+impl Drop for RenewedLease {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -198,7 +263,7 @@ async fn forged_review_does_not_use_pull_secrets_of_the_namespace_it_names() -> 
     let client_ca = format!("--client-ca={}", ca.display());
     let client_name = format!("--client-name={WEBHOOK_CALLER}");
     let arguments = [insecure.as_str(), &client_ca, &client_name];
-    let webhook = Webhook::ready(&served, &arguments).await?;
+    let (webhook, _lease) = Webhook::gating(&cluster, &served, &arguments).await?;
     let authority = authority(&cluster.client()).await?;
 
     let anonymous = TlsClient::new(&authority, None)?;
@@ -254,7 +319,8 @@ async fn webhook_without_a_client_ca_never_uses_pull_secrets() -> anyhow::Result
     let insecure = format!("--insecure={}", registry.host());
     // The ConfigMap that clusters may or may not have.
     let absent = "--client-ca-configmap=kube-system/no-such-configmap";
-    let webhook = Webhook::ready(&served, &[insecure.as_str(), absent]).await?;
+    let arguments = [insecure.as_str(), absent];
+    let (webhook, _lease) = Webhook::gating(&cluster, &served, &arguments).await?;
     let (_, ready) = probe(webhook.health, "/readyz?verbose").await?;
     assert!(
         ready.contains("[+]client-ca ok: no caller can be verified"),
@@ -317,7 +383,7 @@ async fn idle_connections_starve_neither_probes_nor_reviews() -> anyhow::Result<
     let cluster = TestCluster::start().await?;
     let served = cluster.serve().await?;
     nodes(&cluster.client()).await?;
-    let webhook = Webhook::ready(&served, &[]).await?;
+    let (webhook, _lease) = Webhook::gating(&cluster, &served, &[]).await?;
     let client = TlsClient::new(&authority(&cluster.client()).await?, None)?;
     // Some send nothing, some complete the handshake and send nothing, some start a request and never end it.
     let mut idle = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use api::openshift::payloads;
+use api::openshift::{CONFIG_NAMESPACE, payloads};
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -35,21 +35,24 @@ async fn manifests_are_valid() -> anyhow::Result<()> {
     for other in ["monitoring", "kustomize", "helm", "olm", "krew"] {
         files.retain(|file| !file.starts_with(folder.join(other)));
     }
-    // Roles for this namespace come with OpenShift's own objects in it.
-    let namespace = json!({ "metadata": { "name": payloads::NAMESPACE } });
+    // Roles for these namespaces come with OpenShift's own objects in them.
     let namespaces: Api<Namespace> = Api::all(cluster.client());
-    let made = PostParams::default();
-    namespaces
-        .create(&made, &serde_json::from_value(namespace)?)
-        .await?;
+    for name in [payloads::NAMESPACE, CONFIG_NAMESPACE] {
+        let namespace = json!({ "metadata": { "name": name } });
+        let made = PostParams::default();
+        namespaces
+            .create(&made, &serde_json::from_value(namespace)?)
+            .await?;
+    }
     let mut kinds = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file)?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
             .with_context(|| format!("reading {}", file.display()))?;
         for object in objects {
-            // A kind of OpenShift.
-            if object["kind"] == "ClusterOperator" {
+            // Kinds of OpenShift: its groups have its name, and no CRD here.
+            let group = object["apiVersion"].as_str().unwrap_or_default();
+            if group.contains(".openshift.io/") {
                 continue;
             }
             let uri = uri(&object).with_context(|| format!("in {}", file.display()))?;

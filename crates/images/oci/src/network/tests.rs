@@ -54,6 +54,6 @@ fn portable_network_has_the_same_mirrors_and_certificates() {
 #[test]
 fn empty_network_is_not_passed_on() {
     assert_eq!(Network::default().portable(), None);
-    let wrong = Network::of_portable("[]", ProxySettings::default()).unwrap_err();
+    let wrong = Network::of_portable("7", ProxySettings::default()).unwrap_err();
     assert!(wrong.to_string().contains("the network"), "{wrong}");
 }
