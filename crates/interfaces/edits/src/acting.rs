@@ -183,7 +183,9 @@ pub async fn acting_on_pins(
     if let Some(cdi) = cdi(client, now).await {
         // Not the advice to enable the controller: it only assists while CDI runs.
         return Err(Error::Invalid(format!(
-            "no controller would act on this change: {cdi} imports the images, and has no pins; {}",
+            "no controller would act on this change: {} ({}) imports the images, and has no pins; {}",
+            cdi.operator.title,
+            cdi.found_by(),
             cdi.next_step(LAYER.component())
         )));
     }

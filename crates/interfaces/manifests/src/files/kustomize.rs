@@ -106,6 +106,9 @@ fn additions(path: &str, before: &Value, after: &Value, operations: &mut Vec<Val
             for (at, (old, new)) in old.iter().zip(new).enumerate() {
                 additions(&format!("{path}/{at}"), old, new, operations);
             }
+            // Optional items, such as volumes, come after the others.
+            let more = new.iter().skip(old.len());
+            operations.extend(more.map(|item| add(format!("{path}/-"), item)));
         }
         (Value::Array(old), Value::Array(new)) => {
             let more = new.iter().filter(|it| !old.contains(it));
