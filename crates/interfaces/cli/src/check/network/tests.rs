@@ -6,8 +6,8 @@ use serde_json::json;
 use super::super::decide::State;
 use super::*;
 
-fn of_cluster(url: &str) -> Option<Value> {
-    Some(json!({ "status": { "httpsProxy": url } }))
+fn of_cluster(url: &str) -> Value {
+    json!({ "status": { "httpsProxy": url } })
 }
 
 #[rstest]
@@ -15,10 +15,10 @@ fn of_cluster(url: &str) -> Option<Value> {
 #[case::only_here(NetworkInputs { uses_proxy: true, ..NetworkInputs::none() }, State::Warning)]
 #[case::here_and_installed(NetworkInputs { uses_proxy: true, environment: Ok(true), ..NetworkInputs::none() }, State::Ok)]
 #[case::of_the_cluster(
-    NetworkInputs { uses_proxy: true, proxy: Ok(of_cluster("http://proxy:1")), ..NetworkInputs::none() },
+    NetworkInputs { uses_proxy: true, proxy: Ok(Some(of_cluster("http://proxy:1"))), ..NetworkInputs::none() },
     State::Ok
 )]
-#[case::not_verified(NetworkInputs { uses_proxy: true, proxy: Ok(of_cluster("")), ..NetworkInputs::none() }, State::Warning)]
+#[case::not_verified(NetworkInputs { uses_proxy: true, proxy: Ok(Some(of_cluster(""))), ..NetworkInputs::none() }, State::Warning)]
 #[case::unreadable(NetworkInputs { proxy: Err("forbidden".to_owned()), ..NetworkInputs::none() }, State::Warning)]
 fn pods_need_the_proxy_of_the_user(#[case] network: NetworkInputs, #[case] expected: State) {
     let finding = proxy(&network);
