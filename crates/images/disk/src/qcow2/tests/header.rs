@@ -144,24 +144,13 @@ fn luks_and_external_data_files_are_refused() {
         Header::parse(&std::fs::read(image).unwrap()),
         Err(Qcow2Error::ExternalData)
     );
-    let image = folder.path("luks.qcow2");
-    run(
-        "qemu-img",
-        &[
-            "create",
-            "-q",
-            "-f",
-            "qcow2",
-            "--object",
-            "secret,id=s,data=abc",
-            "-o",
-            "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10",
-            text(&image),
-            "1M",
-        ],
-    );
+    // Not created by `encrypt.format=luks`: qemu-img measures the CPU for that, which fails on a busy host.
+    let image = folder.create("luks.qcow2", "", "1M");
+    let mut bytes = std::fs::read(image).unwrap();
+    // `crypt_method` in docs/interop/qcow2.txt of QEMU: 2 is LUKS.
+    bytes[32..36].copy_from_slice(&2_u32.to_be_bytes());
     assert_eq!(
-        Header::parse(&std::fs::read(image).unwrap()),
+        Header::parse(&bytes),
         Err(Qcow2Error::Encrypted { method: 2 })
     );
 }
