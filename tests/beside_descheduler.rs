@@ -8,14 +8,18 @@ mod story;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use fleet::operators::{self, HyperConvergedVersion, Installed};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use kube::api::{DynamicObject, Patch};
+use kube::api::{DynamicObject, ListParams, Patch};
 use serde_json::{Value, json};
 use testkit::recording::recording;
 use testkit::{Process, by, free_port, install_peer_crds, peer, peer_version, until};
+use tokio::task::JoinHandle;
 
 use fixture::{GenuineCluster, WAIT_TIMEOUT};
 
@@ -32,7 +36,49 @@ struct Story {
     // Dropped in order: the programs before the cluster.
     _medley: Process,
     operator: Process,
+    _deployments: AbortOnDrop,
     beside: GenuineCluster,
+}
+
+/// A task that ends with its test.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Reports Deployments as kube-controller-manager does when their pods are ready: no kubelet would start these.
+async fn report_deployments(deployments: Api<Deployment>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Errors are transient, or make the test wait in vain.
+        let all = deployments.list(&ListParams::default()).await;
+        for deployment in all.into_iter().flatten() {
+            let generation = deployment.metadata.generation;
+            let status = deployment.status.unwrap_or_default();
+            if status.observed_generation == generation {
+                continue;
+            }
+            let replicas = deployment.spec.and_then(|spec| spec.replicas);
+            let now = Timestamp::now();
+            let status = json!({ "status": {
+                "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
+                "readyReplicas": replicas, "availableReplicas": replicas,
+                "conditions": [{
+                    "type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",
+                    "message": "Deployment has minimum availability.",
+                    "lastUpdateTime": now.to_string(), "lastTransitionTime": now.to_string(),
+                }],
+            } });
+            let name = deployment.metadata.name.unwrap_or_default();
+            let params = by("kube-controller-manager");
+            let _ = deployments
+                .patch_status(&name, &params, &Patch::Merge(status))
+                .await;
+        }
+    }
 }
 
 impl Story {
@@ -63,9 +109,12 @@ impl Story {
             .await?;
         let operator = beside.run_peer(OPERATOR, configure_operator)?;
         let medley = beside.run_medley("governance").await?;
+        let deployments = Api::namespaced(beside.cluster.client(), OPERATOR_NAMESPACE);
+        let deployments = AbortOnDrop(tokio::spawn(report_deployments(deployments)));
         Ok(Self {
             _medley: medley,
             operator,
+            _deployments: deployments,
             beside,
         })
     }

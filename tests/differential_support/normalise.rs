@@ -124,6 +124,7 @@ pub(crate) fn text(value: &str) -> String {
     let value = VERSION_RECORD.replace_all(&value, "in record (<rv>)");
     let value = VERSION_CURRENT.replace_all(&value, "current: <rv>");
     let value = HASH.replace_all(&value, "hash=<hash>");
+    let value = SCHEME.replace_all(&value, "$1<scheme>");
     if ADDRESS.is_match(&value) {
         return "<ip>".to_owned();
     }
@@ -151,6 +152,8 @@ patterns! {
     VERSION_RECORD: r"in record \([0-9]+\)";
     VERSION_CURRENT: r"current: [0-9]+";
     HASH: r"hash=[0-9A-F]{128}";
+    // The file that creates a scheme; how it is named depends on whether Kubernetes is built as a dependency.
+    SCHEME: r#"(in scheme \\*")[^"\\]+"#;
     ADDRESS: r"^10\.0\.0\.[0-9]{1,3}$";
     ISSUER: r"^https://(?:127\.0\.0\.1:[0-9]+|kubernetes\.default\.svc(?:\.cluster\.local)?)/?$";
     AGE: r"^(?:[0-9]+[smhdy]){1,2}$";
