@@ -31,6 +31,7 @@ use crate::cdi::cron::Claim;
 use crate::cdi::failure::RetryState;
 use crate::cdi::poll::{self, NextPoll};
 use crate::conditions;
+use crate::history::volumes::{self, Volume};
 use crate::history::{self, Entry};
 use crate::list::ArchitectureList;
 use crate::names::fitting;
@@ -382,6 +383,7 @@ fn fill_imports(
     found.pinned = pinned.map(str::to_owned);
     found.policy_key = Some((named(namespace, base), architecture.to_owned()));
     found.kept = kept(facts, &name_of(meta));
+    fill_history(facts, cron, found);
     found.newest = annotation(meta, annotations::DESIRED_DIGEST).map(str::to_owned);
     found.url = url(cron);
     let listed = annotation(meta, names::AVAILABLE_ARCHITECTURES).map(ArchitectureList::parse);
@@ -428,6 +430,28 @@ fn fill_imports(
     }
     found.failures = trouble.map(|it| it.failures);
     found.next_retry = trouble.map(|it| it.next);
+}
+
+/// Adds the versions that CDI keeps to the history, which only Medley records.
+fn fill_history(facts: &OverviewInputs<'_>, cron: &DataImportCron, found: &mut Variant) {
+    let snapshots = facts.snapshots.iter().map(|it| Volume {
+        metadata: &it.metadata,
+        is_snapshot: true,
+    });
+    let claims = facts.claims.iter().map(|it| Volume {
+        metadata: &it.metadata,
+        is_snapshot: false,
+    });
+    let volume = found.volume.as_deref().and_then(|it| it.split_once('/'));
+    let current = volume.map(|(_, name)| name);
+    let kept = volumes::kept(cron, snapshots.chain(claims), facts.imports, current);
+    let in_use = kept.iter().find(|entry| Some(entry.name.as_str()) == current);
+    if let Some(entry) = in_use.filter(|entry| found.digest.is_none() && entry.is_whole()) {
+        found.digest = Some(entry.digest.clone());
+    }
+    let digests = kept.iter().map(|entry| entry.digest.clone());
+    found.kept.extend(digests);
+    found.history = volumes::merged(kept, std::mem::take(&mut found.history));
 }
 
 /// The versions that have a PVC or a snapshot.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Image, State, Variant};
 use crate::architectures::Choice;
 use crate::cdi::failure::Reason;
+use crate::history::Entry;
 
 /// The state of a DataSource, its reasons and the next steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -99,6 +100,7 @@ fn explain_variant(image: &Image, variant: &Variant, now: Timestamp) -> Explanat
     }
     because.extend(current_source(variant));
     because.extend(versions(variant));
+    because.extend(kept_versions(variant));
     because.extend(polls(variant, now));
     if !variant.available.is_empty() && !variant.architecture.is_empty() {
         let available = variant.available.join(", ");
@@ -152,6 +154,20 @@ fn versions(variant: &Variant) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The earlier versions that CDI keeps; it records no others.
+fn kept_versions(variant: &Variant) -> impl Iterator<Item = String> {
+    let in_use = variant.volume.as_deref().and_then(|it| it.split_once('/'));
+    let in_use = in_use.map(|(_, name)| name);
+    let derived = variant.history.iter().filter(move |entry| {
+        entry.derived && Some(entry.name.as_str()) != in_use
+    });
+    derived.map(|entry| {
+        let Entry { digest, name, format, since, .. } = entry;
+        let since = if since.is_empty() { String::new() } else { format!(", imported at {since}") };
+        format!("CDI keeps version {digest} as {format}/{name}{since}.")
+    })
 }
 
 /// The last poll, and the next one.
@@ -238,6 +254,8 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
     }
     if variant.state == State::Ready && !variant.history.is_empty() {
         let earlier = crate::history::back(&variant.history, 1);
+        // Rollbacks are pins, which Medley carries out, and CDI does not.
+        let earlier = earlier.filter(|entry| !entry.derived);
         lines.extend(earlier.map(|earlier| {
             format!(
                 "To roll back to {}: `medley images rollback {name}{}`.",
