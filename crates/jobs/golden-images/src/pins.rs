@@ -35,7 +35,9 @@ pub enum PinError {
     #[error("{0:?} is not a digest; must be sha256: and 64 hexadecimal digits in lower case")]
     NoDigest(String),
     /// Only the first digits of the digest are known.
-    #[error("only the first digits of {digest} of {data_source} are known: CDI keeps no more of a snapshot; use --digest with all of them")]
+    #[error(
+        "only the first digits of {digest} of {data_source} are known: CDI keeps no more of a snapshot; use --digest with all of them"
+    )]
     Shortened {
         /// The DataSource.
         data_source: String,

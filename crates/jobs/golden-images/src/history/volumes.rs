@@ -17,7 +17,7 @@ use crate::action::{annotation, label, name_of};
 use crate::names::volume;
 
 /// On a PVC that CDI imports into: the URL, with the digest.
-const ENDPOINT: &str = "cdi.kubevirt.io/storage.import.endpoint";
+pub(crate) const ENDPOINT: &str = "cdi.kubevirt.io/storage.import.endpoint";
 /// How many characters of a digest CDI puts into the name of a volume.
 const SUFFIX: usize = 12;
 
@@ -119,10 +119,7 @@ fn digest(
         current.map(|it| it.digest.clone()),
         annotation(&cron.metadata, annotations::DESIRED_DIGEST).map(str::to_owned),
     ];
-    let whole = known
-        .iter()
-        .flatten()
-        .find(|digest| fits(&digest.as_str()));
+    let whole = known.iter().flatten().find(|digest| fits(&digest.as_str()));
     if let Some(whole) = whole {
         return Some(whole.clone());
     }

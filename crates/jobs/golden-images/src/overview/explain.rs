@@ -160,12 +160,23 @@ fn versions(variant: &Variant) -> Vec<String> {
 fn kept_versions(variant: &Variant) -> impl Iterator<Item = String> {
     let in_use = variant.volume.as_deref().and_then(|it| it.split_once('/'));
     let in_use = in_use.map(|(_, name)| name);
-    let derived = variant.history.iter().filter(move |entry| {
-        entry.derived && Some(entry.name.as_str()) != in_use
-    });
+    let derived = variant
+        .history
+        .iter()
+        .filter(move |entry| entry.derived && Some(entry.name.as_str()) != in_use);
     derived.map(|entry| {
-        let Entry { digest, name, format, since, .. } = entry;
-        let since = if since.is_empty() { String::new() } else { format!(", imported at {since}") };
+        let Entry {
+            digest,
+            name,
+            format,
+            since,
+            ..
+        } = entry;
+        let since = if since.is_empty() {
+            String::new()
+        } else {
+            format!(", imported at {since}")
+        };
         format!("CDI keeps version {digest} as {format}/{name}{since}.")
     })
 }
@@ -246,21 +257,27 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
         });
     }
     if variant.pinned.is_some() {
+        // Beside CDI, a template has one version for all architectures.
+        let of = if variant.is_pinned_upstream {
+            name
+        } else {
+            &by
+        };
         lines.push(format!(
-            "To follow new versions again: `medley images unpin {by}`."
+            "To follow new versions again: `medley images unpin {of}`."
         ));
     } else if lines.is_empty() {
         lines.push("Nothing: it is up to date.".to_owned());
     }
     if variant.state == State::Ready && !variant.history.is_empty() {
         let earlier = crate::history::back(&variant.history, 1);
-        // Rollbacks are pins, which Medley carries out, and CDI does not.
-        let earlier = earlier.filter(|entry| !entry.derived);
+        // A shortened digest cannot be pinned.
+        let earlier = earlier.filter(|entry| entry.is_whole());
         lines.extend(earlier.map(|earlier| {
+            let of = if earlier.derived { name } else { &by };
             format!(
-                "To roll back to {}: `medley images rollback {name}{}`.",
-                earlier.digest,
-                arch_flag(variant)
+                "To roll back to {}: `medley images rollback {of}`.",
+                earlier.digest
             )
         }));
     }

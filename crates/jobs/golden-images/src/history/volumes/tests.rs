@@ -55,7 +55,11 @@ fn digests(
         is_snapshot: *is_snapshot,
     });
     let entries = kept(cron, all, imports, current);
-    assert!(entries.iter().all(|it| it.derived && it.since == "2026-11-01T00:00:00Z"));
+    assert!(
+        entries
+            .iter()
+            .all(|it| it.derived && it.since == "2026-11-01T00:00:00Z")
+    );
     entries.into_iter().map(|it| it.digest).collect()
 }
 
@@ -63,7 +67,7 @@ fn digests(
 fn volume_in_use_is_first_and_others_follow_by_their_last_use() {
     let none = json!({});
     let cron = cron(&none, &none);
-    let volumes = ['a', 'b', 'c'].map(|it| name(it));
+    let volumes = ['a', 'b', 'c'].map(name);
     let volumes = [
         (volume_of(&volumes[0], 9, &none), false),
         (volume_of(&volumes[1], 3, &none), true),
@@ -93,13 +97,20 @@ fn whole_digest_is_found(
     #[case] on_cron: Value,
     #[case] status: Value,
 ) {
-    for (letter, expected) in [('a', digest('a')), ('b', format!("sha256:{}", "a".repeat(12)))] {
+    for (letter, expected) in [
+        ('a', digest('a')),
+        ('b', format!("sha256:{}", "a".repeat(12))),
+    ] {
         let fill = |value: &Value| -> Value {
             serde_json::from_str(&value.to_string().replace("DIGEST", &digest(letter))).unwrap()
         };
         let cron = cron(&fill(&on_cron), &fill(&status));
         let volumes = [(volume_of(&name('a'), 1, &fill(&on_volume)), false)];
-        let import = import(&name('a'), &url.replace("DIGEST", &digest(letter)), "Succeeded");
+        let import = import(
+            &name('a'),
+            &url.replace("DIGEST", &digest(letter)),
+            "Succeeded",
+        );
         assert_eq!(digests(&cron, &volumes, &[import], None), [expected]);
     }
 }
@@ -120,7 +131,10 @@ fn volumes_that_are_no_version_are_left_out() {
         (volume_of("fedora-arm64-too-long-by-far", 1, &none), false),
     ];
     let importing = import(&name('c'), "docker://quay.io/a", "ImportInProgress");
-    assert_eq!(digests(&cron, &volumes, &[importing], None), ["uid:1234abcd-12e"]);
+    assert_eq!(
+        digests(&cron, &volumes, &[importing], None),
+        ["uid:1234abcd-12e"]
+    );
 }
 
 #[test]
@@ -152,6 +166,9 @@ fn recorded_versions_follow_those_of_volumes() {
         vec![entry("c", true), entry("a", true)],
         vec![entry("b", false), entry("a", false)],
     );
-    let names: Vec<(&str, bool)> = all.iter().map(|it| (it.name.as_str(), it.derived)).collect();
+    let names: Vec<(&str, bool)> = all
+        .iter()
+        .map(|it| (it.name.as_str(), it.derived))
+        .collect();
     assert_eq!(names, [("c", true), ("b", false), ("a", false)]);
 }
