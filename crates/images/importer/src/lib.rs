@@ -18,6 +18,7 @@ mod pipeline;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 mod web;
 
 pub use disk::Progress;

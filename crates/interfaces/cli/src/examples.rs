@@ -124,6 +124,9 @@ images refresh
 images coverage
   medley images coverage
   medley images coverage -o json
+images verify
+  medley images verify
+  medley images verify fedora --arch arm64 --contents
 images take-over
   medley images take-over images-cdi --dry-run
   medley images take-over images-ssp images-cdi --yes

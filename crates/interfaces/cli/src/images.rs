@@ -14,6 +14,7 @@ mod policy;
 pub(crate) mod progress;
 mod refresh;
 pub(crate) mod registry;
+mod verify;
 
 pub(crate) use objects::try_read;
 
@@ -55,6 +56,7 @@ enum ImagesCommand {
     Rollback(pin::RollbackArguments),
     Refresh(refresh::Arguments),
     Coverage(coverage::Arguments),
+    Verify(verify::Arguments),
     TakeOver(hand_over::TakeOverArguments),
     HandBack(hand_over::HandBackArguments),
     Import(import::Arguments),
@@ -77,6 +79,7 @@ pub(crate) fn images(arguments: &ImagesArguments) -> anyhow::Result<()> {
         Some(ImagesCommand::Rollback(arguments)) => pin::rollback(arguments),
         Some(ImagesCommand::Refresh(arguments)) => refresh::run(arguments),
         Some(ImagesCommand::Coverage(arguments)) => coverage::run(arguments),
+        Some(ImagesCommand::Verify(arguments)) => verify::run(arguments),
         Some(ImagesCommand::TakeOver(arguments)) => hand_over::take_over(arguments),
         Some(ImagesCommand::HandBack(arguments)) => hand_over::hand_back(arguments),
         Some(ImagesCommand::Import(arguments)) => import::run(arguments),

@@ -180,7 +180,7 @@ pub async fn acting_on_pins(
     operators: &Operators,
     now: Timestamp,
 ) -> Result<Acting, Error> {
-    if let Some(cdi) = cdi(client, now).await {
+    if let Some(cdi) = running_cdi(client, now).await {
         // Not the advice to enable the controller: it only assists while CDI runs.
         return Err(Error::Invalid(format!(
             "no controller would act on this change: {} ({}) imports the images, and has no pins; {}",
@@ -205,7 +205,7 @@ pub async fn acting_on_polls(
     operators: &Operators,
     now: Timestamp,
 ) -> Result<Acting, Error> {
-    match cdi(client, now).await {
+    match running_cdi(client, now).await {
         Some(cdi) => Ok(Acting::Genuine(Box::new(cdi))),
         None => acting(operators, Job::ImagesCdi, now),
     }
@@ -221,7 +221,7 @@ fn not_managing(policy: Option<&GoldenImagePolicy>) -> Option<String> {
 }
 
 /// CDI, if it runs. For a user who may not list Deployments and Leases, it does not: the controller's own report names it, too.
-async fn cdi(client: &Client, now: Timestamp) -> Option<RunningOperator> {
+pub async fn running_cdi(client: &Client, now: Timestamp) -> Option<RunningOperator> {
     let found = OperatorObjects::read(client, [CDI]).await.ok()?;
     found.running(&CDI, now)
 }

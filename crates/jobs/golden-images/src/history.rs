@@ -1,10 +1,12 @@
 //! The versions that a DataSource referred to, newest first, for rollbacks.
 //!
 //! The history is an annotation of the DataSource. A rollback is a pin in the GoldenImagePolicy:
-//! the earlier version is used if it is still kept, and imported again if not.
+//! the earlier version is used if it is still kept, and imported again if not. Beside a running CDI, which records
+//! nothing, the history is [derived](volumes) from the volumes that it keeps.
 
 #[cfg(test)]
 mod tests;
+pub mod volumes;
 
 use api::cdi::DataSource;
 use api::golden::names::HISTORY;
@@ -14,6 +16,9 @@ use crate::action::annotation;
 
 /// Longer annotations were not written by this program.
 const MAX_ANNOTATION_BYTES: usize = 64 * 1024;
+
+/// The length of a SHA-256 digest.
+const HEX_DIGITS: usize = 64;
 
 /// A version that a DataSource referred to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +32,18 @@ pub struct Entry {
     pub format: String,
     /// Since when, in RFC 3339 form.
     pub since: String,
+    /// Whether it is derived from a [volume that CDI keeps](volumes), and not recorded. Its digest may be shortened to
+    /// the digits in the name of the volume, and `since` is when that was created.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub derived: bool,
+}
+
+impl Entry {
+    /// Whether all digits of the digest are known.
+    pub fn is_whole(&self) -> bool {
+        let hex = self.digest.strip_prefix("sha256:");
+        hex.is_none_or(|hex| hex.len() == HEX_DIGITS)
+    }
 }
 
 /// The history of a DataSource; empty if it cannot be parsed.

@@ -31,6 +31,8 @@ pub mod policy;
 pub mod reasons;
 pub mod roles;
 pub mod ssp;
+pub mod upstream_pins;
+pub mod verify;
 pub mod vm;
 
 #[cfg(test)]

@@ -31,10 +31,12 @@ use crate::cdi::cron::Claim;
 use crate::cdi::failure::RetryState;
 use crate::cdi::poll::{self, NextPoll};
 use crate::conditions;
+use crate::history::volumes::{self, Volume};
 use crate::history::{self, Entry};
 use crate::list::ArchitectureList;
 use crate::names::fitting;
 use crate::policy::Policy;
+use crate::upstream_pins;
 
 /// The objects that the overview is built from.
 #[derive(Debug, Clone, Copy)]
@@ -158,6 +160,9 @@ pub struct Variant {
     /// The versions that are still kept, so that a rollback needs no import.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+    /// Whether it is pinned in an object of CDI, SSP or HCO, and not in the policy.
+    #[serde(skip)]
+    pub is_pinned_upstream: bool,
     /// Whether the import is retried, rather than the poll.
     #[serde(skip)]
     pub import_failed: bool,
@@ -378,10 +383,13 @@ fn fill_imports(
     found.cron.clone_from(&meta.name);
     let base = label(meta, labels::DATA_SOURCE_NAME).unwrap_or(&cron.spec.managed_data_source);
     let architecture = label(meta, labels::ARCHITECTURE).unwrap_or_default();
-    let pinned = facts.policy.pin_for(namespace, base, architecture);
-    found.pinned = pinned.map(str::to_owned);
+    let by_user = upstream_pins::pinned(cron);
+    found.is_pinned_upstream = by_user.is_some();
+    let by_policy = || facts.policy.pin_for(namespace, base, architecture);
+    found.pinned = by_user.or_else(by_policy).map(str::to_owned);
     found.policy_key = Some((named(namespace, base), architecture.to_owned()));
     found.kept = kept(facts, &name_of(meta));
+    fill_history(facts, cron, found);
     found.newest = annotation(meta, annotations::DESIRED_DIGEST).map(str::to_owned);
     found.url = url(cron);
     let listed = annotation(meta, names::AVAILABLE_ARCHITECTURES).map(ArchitectureList::parse);
@@ -428,6 +436,30 @@ fn fill_imports(
     }
     found.failures = trouble.map(|it| it.failures);
     found.next_retry = trouble.map(|it| it.next);
+}
+
+/// Adds the versions that CDI keeps to the history, which only Medley records.
+fn fill_history(facts: &OverviewInputs<'_>, cron: &DataImportCron, found: &mut Variant) {
+    let snapshots = facts.snapshots.iter().map(|it| Volume {
+        metadata: &it.metadata,
+        is_snapshot: true,
+    });
+    let claims = facts.claims.iter().map(|it| Volume {
+        metadata: &it.metadata,
+        is_snapshot: false,
+    });
+    let volume = found.volume.as_deref().and_then(|it| it.split_once('/'));
+    let current = volume.map(|(_, name)| name);
+    let kept = volumes::kept(cron, snapshots.chain(claims), facts.imports, current);
+    let in_use = kept
+        .iter()
+        .find(|entry| Some(entry.name.as_str()) == current);
+    if let Some(entry) = in_use.filter(|entry| found.digest.is_none() && entry.is_whole()) {
+        found.digest = Some(entry.digest.clone());
+    }
+    let digests = kept.iter().map(|entry| entry.digest.clone());
+    found.kept.extend(digests);
+    found.history = volumes::merged(kept, std::mem::take(&mut found.history));
 }
 
 /// The versions that have a PVC or a snapshot.

@@ -34,6 +34,16 @@ pub enum PinError {
     /// The text is not a digest.
     #[error("{0:?} is not a digest; must be sha256: and 64 hexadecimal digits in lower case")]
     NoDigest(String),
+    /// Only the first digits of the digest are known.
+    #[error(
+        "only the first digits of {digest} of {data_source} are known: CDI keeps no more of a snapshot; use --digest with all of them"
+    )]
+    Shortened {
+        /// The DataSource.
+        data_source: String,
+        /// The first digits of the digest.
+        digest: String,
+    },
     /// The history does not have it.
     #[error("{data_source} has no version {wanted:?} in its history; {}", listed(.there))]
     Unknown {
@@ -116,6 +126,13 @@ pub fn version(variant: &Variant, wanted: RequestedVersion<'_>) -> Result<String
             }
         },
     };
+    let is_shortened = |entry: &history::Entry| entry.digest == found && !entry.is_whole();
+    if variant.history.iter().any(is_shortened) {
+        return Err(PinError::Shortened {
+            data_source,
+            digest: found,
+        });
+    }
     let hex = found.strip_prefix("sha256:");
     let digits = |hex: &str| {
         hex.len() == 64

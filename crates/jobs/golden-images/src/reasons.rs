@@ -86,6 +86,13 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "SwitchDrift": "The HyperConverged, the SSP and the DataImportCrons contradict each other."
             => "Check the logs of the operator that should update the object that the message names.";
     }
+    of "GoldenImagePolicy", "ArchitecturesVerified": "While CDI imports: every disk in use is for the architecture of its DataSource." {
+        "True" "ArchitecturesVerified": "Every disk in use is for the architecture of its DataSource.";
+        "False" "ArchitectureMismatch": "A disk in use is for another architecture."
+            => "See the message and `medley images verify`; let the disk be imported again with the architecture selected.";
+        "False" "NotVerifiable": "A disk cannot be verified; none is known to be wrong."
+            => "See the message; `medley images verify` uses the credentials of the user.";
+    }
     of HCO, "GoldenImagesAccepted": "The image settings are valid." with [TEMPLATES] {
         "True" "Accepted": "The image settings are valid.";
         "False" "TemplateWithoutSpec": "A template has no spec, and does not override a built-in one."

@@ -14,7 +14,9 @@ pub use spec::{
     Discovery, GoldenImagePolicy, GoldenImagePolicySpec, ImagePolicy, Pin, Polling, Retention,
     Retry, Sniffing, UnchangedContent,
 };
-pub use status::{ArchitectureState, GoldenImagePolicyStatus, ImageState, NodeArchitectures};
+pub use status::{
+    ArchitectureState, GoldenImagePolicyStatus, ImageState, NodeArchitectures, Verification,
+};
 
 /// The API group.
 pub const GROUP: &str = "medley.dev";
@@ -51,6 +53,10 @@ pub mod names {
     pub const FAILURE_MESSAGE: &str = "medley.dev/failure-message";
     /// On a DataSource: its previous sources, newest first, as JSON.
     pub const HISTORY: &str = "medley.dev/history";
+    /// On a DataImportCron that CDI imports, and on its template: the digest that a user pinned it to.
+    pub const PINNED: &str = "medley.dev/pinned-digest";
+    /// On the same: what the pin changed, as JSON.
+    pub const BEFORE_PIN: &str = "medley.dev/before-pin";
     /// On a DataSource: the SSP that Medley created or adopted it for, as `namespace/name`.
     pub const SSP: &str = "medley.dev/ssp";
     /// On a pointer DataSource: why it refers to this architecture.

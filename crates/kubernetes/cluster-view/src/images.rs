@@ -76,7 +76,12 @@ impl ImageObjects {
 
     /// The objects as images.
     pub fn images(&self) -> Vec<Image> {
-        images(&OverviewInputs {
+        images(&self.inputs())
+    }
+
+    /// The objects as inputs of decisions.
+    pub fn inputs(&self) -> OverviewInputs<'_> {
+        OverviewInputs {
             crons: &self.crons,
             sources: &self.sources,
             imports: &self.imports,
@@ -84,6 +89,6 @@ impl ImageObjects {
             snapshots: &self.snapshots,
             policy: &self.policy.policy,
             now: self.now,
-        })
+        }
     }
 }

@@ -38,5 +38,7 @@ mod sources;
 mod stage;
 #[path = "images/transfers.rs"]
 mod transfers;
+#[path = "images/verification.rs"]
+mod verification;
 #[path = "images/web.rs"]
 mod web;

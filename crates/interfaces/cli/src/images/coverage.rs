@@ -1,9 +1,12 @@
 //! `medley images coverage`: what is missing among the boot images of a cluster.
 
+use api::golden::Verification;
 use clap::Args;
 use cluster_view::coverage::CoverageObjects;
+use cluster_view::images::ImageObjects;
 use cluster_view::layers::LayerObjects;
 use golden_images::coverage::Coverage;
+use golden_images::verify::{Outcome, sentence};
 use serde_json::json;
 
 use super::objects::read;
@@ -15,8 +18,8 @@ use crate::process;
 /// Show which operator manages boot images, and what is missing.
 ///
 /// Shows for each layer whether Medley or another operator writes it, which node architectures have no disk of an image,
-/// and where SSP and DataImportCrons do not follow the switch for multi-architecture images. Works beside HCO, SSP and
-/// CDI, and changes nothing.
+/// where SSP and DataImportCrons do not follow the switch for multi-architecture images, and which disks are for another
+/// architecture. Works beside HCO, SSP and CDI, and changes nothing.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Namespace of the installation of Medley.
@@ -31,7 +34,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (coverage, nodes, layers) = process::build_runtime()?.block_on(async {
+    let (coverage, mismatches, nodes, layers) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let objects = read(&client, None).await?;
         let others = CoverageObjects::read(&client, &objects).await?;
@@ -39,7 +42,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let jobs = installed_jobs(&client, &arguments.namespace).await;
         let nodes = others.architectures.workload.clone();
         let views = views(&layers, jobs.as_ref());
-        anyhow::Ok((others.decide(&objects), nodes, views))
+        let mismatches = mismatches(&objects);
+        anyhow::Ok((others.decide(&objects), mismatches, nodes, views))
     })?;
     let modes: Vec<_> = layers
         .iter()
@@ -52,6 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .collect();
     let value = json!({
         "layers": modes, "nodes": nodes, "gaps": coverage.gaps, "drift": coverage.drift,
+        "mismatches": mismatches,
     });
     arguments.output.print(&value, || {
         let rows = layers.iter().map(|it| {
@@ -62,17 +67,28 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             ]
         });
         let table = table(&["LAYER", "MODE", "MANAGED BY"], rows);
-        format!("{table}{}", findings(&coverage))
+        format!("{table}{}", findings(&coverage, &mismatches))
     })
 }
 
-fn findings(coverage: &Coverage) -> String {
+/// Disks for another architecture, as the controller found them while CDI imports.
+fn mismatches(objects: &ImageObjects) -> Vec<Verification> {
+    let policy = objects.policy.object.as_ref();
+    let status = policy.and_then(|it| it.status.as_ref());
+    let all = status.iter().flat_map(|it| &it.verifications);
+    let found = all.filter(|it| it.result == Outcome::Mismatch.as_str());
+    found.cloned().collect()
+}
+
+fn findings(coverage: &Coverage, mismatches: &[Verification]) -> String {
     let gaps: Vec<String> = coverage.gaps.iter().map(ToString::to_string).collect();
     let drift: Vec<String> = coverage.drift.iter().map(ToString::to_string).collect();
-    if gaps.is_empty() && drift.is_empty() {
+    let mismatches: Vec<String> = mismatches.iter().map(sentence).collect();
+    if gaps.is_empty() && drift.is_empty() && mismatches.is_empty() {
         return "\nNothing is missing: every image has a disk for every architecture of nodes.\n"
             .to_owned();
     }
     let missing = section("Missing", &gaps);
-    format!("{missing}{}", section("Drift", &drift))
+    let drift = section("Drift", &drift);
+    format!("{missing}{drift}{}", section("Mismatch", &mismatches))
 }

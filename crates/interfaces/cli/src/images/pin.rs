@@ -1,6 +1,9 @@
 //! `medley images pin`, `unpin` and `rollback`: the version of an image that is used.
 //!
-//! All three write the GoldenImagePolicy, where `kubectl` and Git can write it as well.
+//! All three write the GoldenImagePolicy, where `kubectl` and Git can write it as well. Beside a running CDI they edit the
+//! objects that CDI acts on (`upstream`).
+
+mod upstream;
 
 use std::collections::BTreeMap;
 
@@ -8,8 +11,10 @@ use anyhow::{anyhow, bail};
 use api::cdi::Named;
 use api::golden::{GoldenImagePolicySpec, ImagePolicy, NAME};
 use clap::Args;
+use edits::PinChange;
 use golden_images::overview::{State, Variant};
 use golden_images::pins::{NewPin, PinError, RequestedVersion, hold, with_all, without};
+use jiff::Timestamp;
 
 use super::change::ChangeArguments;
 use super::objects::{ImageArgument, SelectedImage};
@@ -27,13 +32,18 @@ struct PinWriteArguments {
     #[command(flatten)]
     controller: ControllerArguments,
 
+    /// Beside a running CDI: accept that its volumes are deleted and imported again, if the change does that.
+    #[arg(long)]
+    reimport: bool,
+
     #[command(flatten)]
     wait: WaitArguments,
 }
 
 /// Pin an image to a version, by default to the current one.
 ///
-/// The operator imports a version again if its volume is gone.
+/// The operator imports a version again if its volume is gone. Beside a running CDI, which has no pins, the DataImportCron
+/// or the template that a user owns is edited instead, where CDI keeps to that.
 #[derive(Debug, Args)]
 pub(super) struct PinArguments {
     #[command(flatten)]
@@ -151,6 +161,9 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
 pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let selected = arguments.image.find().await?;
+        if selected.variants().any(|it| it.is_pinned_upstream) {
+            return arguments.write.unpin_upstream(&selected).await;
+        }
         let pinned = selected.variants().filter(|it| it.pinned.is_some());
         let pinned: Vec<(&Variant, &(Named, String))> = pinned
             .filter_map(|it| Some((it, it.policy_key.as_ref()?)))
@@ -201,9 +214,34 @@ impl PinWriteArguments {
         held: &[NewPin<'_>],
         verb: &str,
     ) -> anyhow::Result<()> {
+        if let Some(cdi) = edits::running_cdi(&selected.client, Timestamp::now()).await {
+            remark(&format!(
+                "Acted on by {} ({}).",
+                cdi.operator.title,
+                cdi.found_by()
+            ));
+            let digests = held
+                .iter()
+                .map(|held| (held.variant.data_source.clone(), held.pin.digest.clone()));
+            let digests: BTreeMap<String, String> = digests.collect();
+            self.edit_upstream(selected, PinChange::Pin(&digests))
+                .await?;
+            return self.pinned(image, selected, held, verb).await;
+        }
         // A function of the current spec, since the write is repeated on a conflict and must not drop pins that were
         // added meanwhile.
         self.policy(selected, |spec| with_all(spec, held)).await?;
+        self.pinned(image, selected, held, verb).await
+    }
+
+    /// Prints what was pinned, and waits for it if requested.
+    async fn pinned(
+        &self,
+        image: &ImageArgument,
+        selected: &SelectedImage,
+        held: &[NewPin<'_>],
+        verb: &str,
+    ) -> anyhow::Result<()> {
         let suffix = self.change.suffix();
         let lines = held.iter().map(|held| {
             let name = &held.variant.data_source;

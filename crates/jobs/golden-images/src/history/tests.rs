@@ -8,6 +8,7 @@ fn entry(digest: &str, format: &str) -> Entry {
         name: format!("fedora-{digest}"),
         format: format.to_owned(),
         since: "2026-01-01T00:00:00Z".to_owned(),
+        derived: false,
     }
 }
 

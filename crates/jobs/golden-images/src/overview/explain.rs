@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Image, State, Variant};
 use crate::architectures::Choice;
 use crate::cdi::failure::Reason;
+use crate::history::Entry;
 
 /// The state of a DataSource, its reasons and the next steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -99,6 +100,7 @@ fn explain_variant(image: &Image, variant: &Variant, now: Timestamp) -> Explanat
     }
     because.extend(current_source(variant));
     because.extend(versions(variant));
+    because.extend(kept_versions(variant));
     because.extend(polls(variant, now));
     if !variant.available.is_empty() && !variant.architecture.is_empty() {
         let available = variant.available.join(", ");
@@ -152,6 +154,31 @@ fn versions(variant: &Variant) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The earlier versions that CDI keeps; it records no others.
+fn kept_versions(variant: &Variant) -> impl Iterator<Item = String> {
+    let in_use = variant.volume.as_deref().and_then(|it| it.split_once('/'));
+    let in_use = in_use.map(|(_, name)| name);
+    let derived = variant
+        .history
+        .iter()
+        .filter(move |entry| entry.derived && Some(entry.name.as_str()) != in_use);
+    derived.map(|entry| {
+        let Entry {
+            digest,
+            name,
+            format,
+            since,
+            ..
+        } = entry;
+        let since = if since.is_empty() {
+            String::new()
+        } else {
+            format!(", imported at {since}")
+        };
+        format!("CDI keeps version {digest} as {format}/{name}{since}.")
+    })
 }
 
 /// The last poll, and the next one.
@@ -230,19 +257,27 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
         });
     }
     if variant.pinned.is_some() {
+        // Beside CDI, a template has one version for all architectures.
+        let of = if variant.is_pinned_upstream {
+            name
+        } else {
+            &by
+        };
         lines.push(format!(
-            "To follow new versions again: `medley images unpin {by}`."
+            "To follow new versions again: `medley images unpin {of}`."
         ));
     } else if lines.is_empty() {
         lines.push("Nothing: it is up to date.".to_owned());
     }
     if variant.state == State::Ready && !variant.history.is_empty() {
         let earlier = crate::history::back(&variant.history, 1);
+        // A shortened digest cannot be pinned.
+        let earlier = earlier.filter(|entry| entry.is_whole());
         lines.extend(earlier.map(|earlier| {
+            let of = if earlier.derived { name } else { &by };
             format!(
-                "To roll back to {}: `medley images rollback {name}{}`.",
-                earlier.digest,
-                arch_flag(variant)
+                "To roll back to {}: `medley images rollback {of}`.",
+                earlier.digest
             )
         }));
     }

@@ -156,12 +156,14 @@ fn mixed() -> ObjectsFixture {
             name: name.to_owned(),
             format: "pvc".to_owned(),
             since: "2026-11-14T12:00:00Z".to_owned(),
+            ..Entry::default()
         },
         Entry {
             digest: digest('b'),
             name: "fedora-amd64-bbbbbbbbbbbb".to_owned(),
             format: "pvc".to_owned(),
             since: "2026-11-01T12:00:00Z".to_owned(),
+            ..Entry::default()
         },
     ]));
     fixture.sources = vec![pointer("fedora-amd64", "amd64 (ControlPlane)"), imported];
@@ -424,4 +426,36 @@ fn sizes_are_comparable_whatever_their_unit() {
     ] {
         assert_eq!(human_size(quantity), expected);
     }
+}
+
+/// Beside a running CDI: volumes carry its labels and names only.
+#[test]
+fn history_of_cdi_is_derived_from_its_volumes() {
+    let mut fixture = ObjectsFixture::default();
+    let mut cron = cron("amd64");
+    cron["status"] = json!({
+        "currentImports": [{ "DataVolumeName": "fedora-amd64-aaaaaaaaaaaa", "Digest": digest('a') }],
+        "conditions": up_to_date("True", "UpToDate", "Latest import is up to date"),
+    });
+    fixture.crons.push(cron);
+    fixture
+        .sources
+        .push(source("amd64", &pvc("fedora-amd64-aaaaaaaaaaaa"), true));
+    for letter in ['b', 'a'] {
+        let name = format!("fedora-amd64-{}", letter.to_string().repeat(12));
+        fixture.claim(&name, "");
+        let claim = fixture.claims.last_mut().unwrap();
+        claim.metadata.annotations = None;
+    }
+    let found = fixture.only();
+    assert_eq!(found.digest, Some(digest('a')));
+    let short = "sha256:bbbbbbbbbbbb".to_owned();
+    let history: Vec<&str> = found.history.iter().map(|it| it.digest.as_str()).collect();
+    assert_eq!(history, [&digest('a'), &short]);
+    assert_eq!(found.kept, [digest('a'), short.clone()]);
+    let explained = explain(&fixture.images()[0], None, NOW.parse().unwrap());
+    let line = format!("CDI keeps version {short} as pvc/fedora-amd64-bbbbbbbbbbbb.");
+    assert!(explained[0].because.contains(&line), "{explained:#?}");
+    let rollback = |it: &String| it.contains("rollback");
+    assert!(!explained[0].next.iter().any(rollback), "{explained:#?}");
 }

@@ -1,6 +1,8 @@
 //! The status of a GoldenImagePolicy.
 
-use api::golden::{GoldenImagePolicy, GoldenImagePolicyStatus, ImageState, NodeArchitectures};
+use api::golden::{
+    GoldenImagePolicy, GoldenImagePolicyStatus, ImageState, NodeArchitectures, Verification,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -8,6 +10,7 @@ use super::Complaint;
 use crate::architectures::Architectures;
 use crate::conditions::ConditionUpdate;
 use crate::coverage::Coverage;
+use crate::verify;
 
 /// The condition that reports whether all fields are valid.
 pub const ACCEPTED: &str = "Accepted";
@@ -27,8 +30,8 @@ pub fn status(
         let all: Vec<String> = complaints.iter().map(ToString::to_string).collect();
         ConditionUpdate::new(ACCEPTED, false, "InvalidSettings", all.join("; "))
     };
-    let before = policy.status.as_ref();
-    let before = before.map_or(&[][..], |status| &status.conditions);
+    let status = policy.status.as_ref();
+    let before = status.map_or(&[][..], |status| &status.conditions);
     let generation = policy.metadata.generation;
     let names = |counts: &crate::architectures::Counts| counts.keys().cloned().collect();
     GoldenImagePolicyStatus {
@@ -47,6 +50,8 @@ pub fn status(
             default_reason: Some(architectures.default.why.to_string()),
         }),
         images,
+        // Another layer writes them.
+        verifications: status.map_or_else(Vec::new, |status| status.verifications.clone()),
     }
 }
 
@@ -59,6 +64,21 @@ pub fn with_conditions(
     let mut status = policy.status.clone().unwrap_or_default();
     let generation = policy.metadata.generation;
     status.conditions = with(&status.conditions, updates, now, generation);
+    status
+}
+
+/// The status of a policy with these verifications and their condition; without both for `None`.
+pub fn with_verifications(
+    policy: &GoldenImagePolicy,
+    verifications: Option<Vec<Verification>>,
+    now: Timestamp,
+) -> GoldenImagePolicyStatus {
+    let update = verifications.as_deref().map(verify::condition);
+    let mut status = with_conditions(policy, update.as_slice(), now);
+    if verifications.is_none() {
+        status.conditions.retain(|it| it.type_ != verify::CONDITION);
+    }
+    status.verifications = verifications.unwrap_or_default();
     status
 }
 

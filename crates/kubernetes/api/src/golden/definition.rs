@@ -100,11 +100,18 @@ fn status() -> Schema {
         "namespace": text(), "name": text(), "defaultArchitecture": text(), "defaultReason": text(),
         "architectures": atomic_list(architecture.required(&["state"])),
     }));
+    let verification = object(json!({
+        "namespace": text(), "dataSource": text(), "architecture": text(), "digest": text(),
+        "result": text(), "reason": text(), "message": text(),
+    }));
+    let verification = verification.required(&["namespace", "dataSource", "result"]);
     let status = object(json!({
         "observedGeneration": int64(),
         "conditions": conditions(),
         "nodes": nodes.about("The architectures of the nodes."),
         "images": atomic_list(image.required(&["namespace", "name"])).about("The images."),
+        "verifications": atomic_list(verification)
+            .about("Whether the disks in use are for their architectures, while another operator imports them."),
     }));
     status.about("The observed state.")
 }

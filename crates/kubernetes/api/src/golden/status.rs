@@ -19,6 +19,33 @@ pub struct GoldenImagePolicyStatus {
     /// The images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageState>,
+    /// Whether the disks in use are for their architectures, while another operator imports them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verifications: Vec<Verification>,
+}
+
+/// Whether the disk of a DataSource is for its architecture.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// The namespace of the DataSource.
+    pub namespace: String,
+    /// The DataSource.
+    pub data_source: String,
+    /// The architecture; empty if it is unknown.
+    #[serde(default)]
+    pub architecture: String,
+    /// The digest that was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// `Verified`, `Mismatch` or `NotVerifiable`.
+    pub result: String,
+    /// The machine-readable reason.
+    #[serde(default)]
+    pub reason: String,
+    /// The message for people.
+    #[serde(default)]
+    pub message: String,
 }
 
 /// The architectures of the nodes.

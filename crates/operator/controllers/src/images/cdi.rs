@@ -6,6 +6,8 @@
 //!                                                `--> DataSource --source--> status.source
 //! ```
 //!
+//! While CDI runs, all of these only wait, and [`verify`] checks what CDI has imported.
+//!
 //! Decisions are made in `golden_images::cdi`. All state is in the objects: after a failover the next leader finds
 //! digests, failures and the time of the next attempt there, and resumes a partial disk.
 
@@ -20,6 +22,7 @@ mod registries;
 mod report;
 mod source;
 mod transfer;
+mod verify;
 mod view;
 mod volume;
 
@@ -147,6 +150,7 @@ async fn begin(
         }
         Imports::InProcess(_) => None,
     };
+    verify::start(manager, &view, &layer, &registries, &report);
     let polls = Polls::start(manager, &view, registries, &report, &queues.crons);
     let context = Context {
         polling: Polling::new(view.clone(), polls, pollers, &queues.crons),

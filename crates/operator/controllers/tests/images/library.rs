@@ -115,6 +115,11 @@ impl Library {
         image["digest"].as_str().unwrap().to_owned()
     }
 
+    /// Digest of the index of a tag.
+    pub(crate) fn index(&self, tag: &str) -> anyhow::Result<String> {
+        tagged(&self.folder(), tag)
+    }
+
     /// The raw disk as converted by `qemu-img`.
     pub(crate) fn raw(&self, architecture: &str, version: u64) -> PathBuf {
         let name = Self::name(architecture, version);

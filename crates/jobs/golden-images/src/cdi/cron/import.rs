@@ -593,6 +593,7 @@ fn point_data_source(draft: &mut Draft<'_>, current: &ImportStatus) {
         name: current.data_volume_name.clone(),
         format: format(draft, &current.data_volume_name).to_owned(),
         since: format_time(draft.facts.now),
+        derived: false,
     };
     let earlier = draft.facts.policy.history;
     let own = inherited_labels(cron);

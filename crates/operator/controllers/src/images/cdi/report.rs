@@ -1,9 +1,10 @@
 //! Events of imports, and metrics that vanish with their object.
 
 use api::cdi::{DataImportCron, DataVolume};
+use api::golden::{NAME, Verification};
 use golden_images::cdi::cron::{self, OUTDATED};
 use golden_images::cdi::data_volume::{Importer, State};
-use golden_images::cdi::failure::Failure;
+use golden_images::cdi::failure::{Failure, Reason};
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Counter, Family, Gauges};
 use runtime::{Events, Key, Manager};
@@ -24,6 +25,13 @@ struct Volume {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerifiedDisk {
+    namespace: String,
+    data_source: String,
+    architecture: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     result: &'static str,
 }
@@ -34,6 +42,7 @@ pub(crate) struct Report {
     events: Events,
     outdated: Gauges<Outdated>,
     progress: Gauges<Volume>,
+    mismatches: Gauges<VerifiedDisk>,
     polls: Family<Outcome, Counter>,
     imports: Family<Outcome, Counter>,
 }
@@ -51,6 +60,10 @@ impl Report {
             progress: metrics.gauges(
                 "images_import_progress_percent",
                 "Progress of the import of a DataVolume",
+            ),
+            mismatches: metrics.gauges(
+                "images_architecture_mismatch",
+                "1 if the disk of a DataSource is for another architecture, while CDI imports; absent if it cannot be verified",
             ),
             polls: metrics.counter("images_polls", "Polls of image sources, by result"),
             imports: metrics.counter("images_imports", "Ended imports, by result"),
@@ -130,6 +143,30 @@ impl Report {
             name: key.name.clone(),
         };
         self.progress.set(key, [(labels, f64::from(parts) / 100.0)]);
+    }
+
+    /// Updates the metric of verified disks, and removes that of others.
+    pub(super) fn verifications(&self, all: &[Verification]) {
+        let series = all.iter().filter_map(|it| {
+            let value = match it.result.as_str() {
+                "Mismatch" => 1.0,
+                "Verified" => 0.0,
+                _ => return None,
+            };
+            let labels = VerifiedDisk {
+                namespace: it.namespace.clone(),
+                data_source: it.data_source.clone(),
+                architecture: it.architecture.clone(),
+            };
+            Some((labels, value))
+        });
+        self.mismatches.set(&Key::new("", NAME), series);
+    }
+
+    /// Emits a warning for a disk that is for another architecture.
+    pub(super) fn warn_mismatch(&self, cron: &DataImportCron, message: &str) {
+        let reason = Reason::ArchitectureMismatch.as_str();
+        self.events.warning(cron, reason, message);
     }
 
     /// Counts a poll.
