@@ -156,13 +156,22 @@ fn comparable(object: &DynamicObject) -> Value {
 }
 
 /// Installs with `kubectl`, as the documentation has it.
-async fn apply(beside: &GenuineCluster, installation: &Installation) -> anyhow::Result<()> {
+fn apply(beside: &GenuineCluster, installation: &Installation) -> anyhow::Result<()> {
     let arguments = [&["manifests"], installation.arguments].concat();
     let manifests = beside.served.folder().join("manifests.yaml");
     std::fs::write(&manifests, beside.medley(&arguments)?.ok()?).context("writing manifests")?;
     let file = manifests.to_str().context("a path in UTF-8")?;
     let line = ["apply", "--server-side", "--filename", file];
-    beside.served.kubectl("default", &line).await?;
+    // Without a namespace: the objects have several.
+    let output = Command::new("kubectl")
+        .args(line)
+        .env("HOME", beside.served.folder())
+        .env("KUBECONFIG", &beside.served.kubeconfig)
+        .stdin(Stdio::null())
+        .output()
+        .context("running kubectl")?;
+    let applied = CommandOutput::of(&output).ok();
+    applied.with_context(|| format!("kubectl {line:?}"))?;
     Ok(())
 }
 
@@ -189,7 +198,7 @@ async fn chart_installs_and_upgrades_to_what_manifests_prints() -> anyhow::Resul
             &[command, &["medley", chart]].concat(),
             Some(installation),
         )?;
-        apply(&by_kubectl, installation).await?;
+        apply(&by_kubectl, installation)?;
         let installed = live(&by_helm, &objects).await?;
         for (key, applied) in live(&by_kubectl, &objects).await? {
             assert!(applied.is_some(), "kubectl did not create {key:?}");

@@ -133,11 +133,11 @@ async fn refresh_is_acted_on_by_cdi() -> anyhow::Result<()> {
         &["Acted on by CDI (Deployment medley-system/cdi-deployment)."],
     );
     result.ok()?;
-    // Pins are Medley's alone.
+    // Its next poll would overwrite a pin.
     let result = fixture.run_alone(&["pin", "fedora-amd64"]).await?;
     has(
         &result.refused()?,
-        &["CDI (Deployment medley-system/cdi-deployment) imports the images, and has no pins"],
+        &["cannot pin DataImportCron", "beside CDI"],
     );
     Ok(())
 }

@@ -8,6 +8,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use api::cdi::{DataImportCron, annotations, labels};
 use api::kubevirt::VirtualMachine;
 use fleet::operators::{self, Installed};
 use http::StatusCode;
@@ -421,5 +422,90 @@ async fn vm_is_created_for_the_chosen_architecture() -> anyhow::Result<()> {
     let mut viewer = fixture.browser("vic", &["view"]).await?;
     let refused = viewer.submit("/machines", &fields("arm64")).await?;
     assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.body);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pin_beside_cdi_edits_what_cdi_imports() -> anyhow::Result<()> {
+    let fixture = start().await?;
+    let client = fixture.cluster.client();
+    let labels = json!({ "name": "cdi-deployment" });
+    let cdi = json!({
+        "metadata": { "name": "cdi-deployment" },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "c", "image": "registry.example/c:1" }] },
+            },
+        },
+    });
+    create(&client, ("apps", "v1", "Deployment"), Some("default"), cdi).await?;
+    let (newest, other) = (
+        format!("sha256:{}", "b".repeat(64)),
+        format!("sha256:{}", "a".repeat(64)),
+    );
+    for (image, schedule) in [("fedora", ""), ("polled", "0 */12 * * *")] {
+        let source = format!("{image}-arm64");
+        let cron = json!({
+            "metadata": {
+                "name": format!("{image}-cron"),
+                "annotations": { annotations::DESIRED_DIGEST: newest },
+                "labels": { labels::ARCHITECTURE: "arm64", labels::DATA_SOURCE_NAME: image },
+            },
+            "spec": {
+                "schedule": schedule, "managedDataSource": source,
+                "template": { "spec": {
+                    "source": { "registry": { "url": "docker://registry.invalid/fedora:41" } },
+                    "storage": { "resources": { "requests": { "storage": "1Gi" } } },
+                } },
+            },
+        });
+        let of = ("cdi.kubevirt.io", "v1beta1", "DataImportCron");
+        create(&client, of, Some("default"), cron).await?;
+        let object = json!({
+            "metadata": { "name": source, "labels": {
+                labels::ARCHITECTURE: "arm64", labels::DATA_SOURCE_NAME: image,
+                labels::DATA_IMPORT_CRON: format!("{image}-cron"),
+            } },
+            "spec": { "source": { "pvc": { "namespace": "default", "name": format!("{source}-bbbbbbbbbbbb") } } },
+        });
+        let of = ("cdi.kubevirt.io", "v1beta1", "DataSource");
+        create(&client, of, Some("default"), object).await?;
+    }
+    let mut browser = fixture.browser("ada", &[ADMIN]).await?;
+    let crons: Api<DataImportCron> = Api::namespaced(client, "default");
+    let digest = async |name: &str| -> anyhow::Result<Option<String>> {
+        let cron = crons.get(name).await?;
+        Ok(cron.annotations().get(annotations::DESIRED_DIGEST).cloned())
+    };
+    page_contains(&mut browser, "/images/default/fedora", &["fedora-arm64"]).await?;
+    let fields = [("source", "fedora-arm64"), ("digest", other.as_str())];
+    let pinned = browser
+        .submit("/images/default/fedora/pin", &fields)
+        .await?;
+    assert_eq!(
+        pinned.location(),
+        "/images/default/fedora",
+        "{}",
+        pinned.body
+    );
+    assert_eq!(digest("fedora-cron").await?, Some(other.clone()));
+    // The next page knows the pin, and removes it.
+    page_contains(&mut browser, "/images/default/fedora", &["pinned to"]).await?;
+    let unpinned = browser
+        .submit("/images/default/fedora/unpin", &fields[..1])
+        .await?;
+    assert_eq!(unpinned.location(), "/images/default/fedora");
+    assert_eq!(digest("fedora-cron").await?, Some(newest.clone()));
+
+    // The next poll of CDI would overwrite this one.
+    let fields = [("source", "polled-arm64"), ("digest", other.as_str())];
+    let refused = browser
+        .submit("/images/default/polled/pin", &fields)
+        .await?;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    has(&refused.body, &["overwrites the pin"]);
+    assert_eq!(digest("polled-cron").await?, Some(newest));
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! Actions on images: write the policy, or poll sources.
+//! Actions on images: write the policy, or what CDI reads where that imports; poll sources.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::DataImportCron;
 use api::golden::NAME;
 use axum::extract::Path;
 use axum::response::Response;
-use edits::Policies;
+use edits::{PinChange, Policies};
 use golden_images::overview::{Image, Variant};
 use golden_images::pins::{PinError, RequestedVersion, hold, with_all, without};
 use jiff::Timestamp;
@@ -64,17 +66,58 @@ async fn pin(
     verb: &str,
 ) -> Result<String, Problem> {
     let held = hold(chosen(image, fields)?, wanted, fields.get("reason"))?;
+    let (name, digest) = (&held.variant.data_source, short_digest(&held.pin.digest));
+    if edits::running_cdi(visitor.client(), Timestamp::now())
+        .await
+        .is_some()
+    {
+        let digests = BTreeMap::from([(name.clone(), held.pin.digest.clone())]);
+        let edited = edit_upstream(visitor, image, PinChange::Pin(&digests)).await?;
+        return Ok(format!("{name} {verb} {digest}, in {edited}."));
+    }
     let written = Policies::new(visitor.client(), MANAGER)
         .change(false, |spec| with_all(spec, std::slice::from_ref(&held)))
         .await?;
     visitor.viewer().saw(&written).await;
-    let (name, digest) = (&held.variant.data_source, short_digest(&held.pin.digest));
     Ok(format!("{name} {verb} {digest}: {}.", held.effect()))
+}
+
+/// Changes a pin beside a running CDI, which does not read the GoldenImagePolicy. Returns the edited objects.
+async fn edit_upstream(
+    visitor: &Visitor,
+    image: &Image,
+    change: PinChange<'_>,
+) -> Result<String, Problem> {
+    let client = visitor.client();
+    let planned = edits::plan_pins(client, image, change).await?;
+    for edit in &planned {
+        // One click must not delete volumes.
+        if let Some(loss) = &edit.loss {
+            return Err(Problem::invalid(format!(
+                "{} was not edited: {loss}. `medley images pin|rollback|unpin {} -n {} --reimport` accepts that.",
+                edit.object, image.name, image.namespace
+            )));
+        }
+    }
+    if planned.is_empty() {
+        return Err(Problem::invalid(format!(
+            "Nothing imports {}: no DataImportCron manages a DataSource of it.",
+            image.name
+        )));
+    }
+    edits::apply_pins(client, &planned, (MANAGER, false)).await?;
+    let objects: Vec<&str> = planned.iter().map(|edit| edit.object.as_str()).collect();
+    Ok(objects.join(", "))
 }
 
 async fn unpin(visitor: &Visitor, image: &Image, fields: &Fields) -> Result<String, Problem> {
     let variant = chosen(image, fields)?;
     let source = &variant.data_source;
+    if variant.is_pinned_upstream {
+        let sources = BTreeSet::from([source.clone()]);
+        let edited = edit_upstream(visitor, image, PinChange::Unpin(&sources)).await?;
+        return Ok(format!("{source} follows its source again, by {edited}."));
+    }
     let key = variant.policy_key.as_ref();
     let Some((of, architecture)) = key.filter(|_| variant.pinned.is_some()) else {
         return Err(Problem::invalid(format!(
