@@ -38,7 +38,7 @@ const EVERYTHING: Installation = Installation {
     values: r#"{
         "controllers": ["governance", "images-hco", "images-ssp", "images-cdi", "images-vm", "cpu-models", "release",
             "placement", "runtime-classes"],
-        "profiles": ["node-health-remediation", "example-profile"],
+        "profiles": ["example-profile", "node-health-remediation"],
         "releaseOwner": true,
         "console": {
             "enabled": true, "tls": true, "oidc": {"issuer": "https://id.example.com", "clientId": "medley"}
@@ -121,6 +121,10 @@ fn comparable(object: &DynamicObject) -> Value {
     let mut value = json!(object);
     if let Some(fields) = value.as_object_mut() {
         fields.remove("status");
+    }
+    // Addresses that the API server allocates.
+    if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|name, _| !matches!(name.as_str(), "clusterIP" | "clusterIPs"));
     }
     if let Some(metadata) = value["metadata"].as_object_mut() {
         for server in [
