@@ -12,6 +12,7 @@
 //! is reported back ([`drafted`], [`recorded`], [`executed`]), which yields the next status.
 
 mod apply_item;
+mod batch;
 mod draft;
 mod drift;
 mod execute;
@@ -23,6 +24,7 @@ use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatform
 use jiff::{SignedDuration, Timestamp};
 
 pub use apply_item::{ItemExecution, MAX_ATTEMPTS};
+pub use batch::{Batch, Following};
 pub use draft::drafted;
 pub use execute::{Execution, Result as Executed, executed, recorded};
 use execute::{Lock, lock};

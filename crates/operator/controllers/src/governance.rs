@@ -24,7 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::governance::decide::{
-    Decision, DecisionInputs, Executed, Execution, NextStep, decide, drafted, executed, recorded,
+    Batch, Decision, DecisionInputs, Executed, Execution, Following, NextStep, decide, drafted,
+    recorded,
 };
 use ::governance::{Profile, Registry, Snapshot, prototype, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
@@ -286,10 +287,7 @@ impl GovernanceController {
             NextStep::Rest(wake) => return Ok(Some(wake.map_or(Next::Wait, Next::at))),
             NextStep::Again => return Ok(None),
             NextStep::Preview(draft) => {
-                let mut previews = Vec::new();
-                for item in &draft.items {
-                    previews.push(preview::preview(&self.client, &snapshot, item).await?);
-                }
+                let previews = preview::preview_all(&self.client, &snapshot, &draft.items).await?;
                 drafted(&facts, draft, &previews)
             }
             NextStep::Record(record) => {
@@ -357,14 +355,15 @@ impl GovernanceController {
     ) -> Result<Decision, Error> {
         let begun = Instant::now();
         let name = facts.config.name_any();
-        let mut config = facts.config.clone();
-        let mut notices = Vec::new();
+        let uses = facts.profile.map(Profile::uses).unwrap_or_default();
+        let mut batch = Batch::begin(facts);
+        let mut before: Option<Snapshot> = None;
         loop {
             let started = Instant::now();
             let (result, written) =
                 carry_out::carry_out(&self.client, facts.snapshot, &name, &execution).await?;
             if let Some(written) = written {
-                // Before the next `gather`: with a cache behind our own write, `executed`
+                // Before the next `gather`: with a cache behind our own write, the batch
                 // would find the old value and report drift.
                 cluster::wait_for_cache(&self.foreign, &written).await;
             }
@@ -372,43 +371,39 @@ impl GovernanceController {
                 self.report.record_apply(&name, started.elapsed());
             }
             // The next decision has to see this write.
-            let uses = facts.profile.map(Profile::uses).unwrap_or_default();
             let snapshot = cluster::gather(&self.foreign, &self.named, uses).await?;
             let fresh = DecisionInputs {
                 snapshot: &snapshot,
                 now: Timestamp::now(),
                 ..*facts
             };
-            let mut decision = executed(
-                &DecisionInputs {
-                    config: &config,
-                    ..fresh
-                },
-                execution.index,
-                result,
-            );
-            notices.append(&mut decision.notices);
+            let decided_on = before.as_ref().unwrap_or(facts.snapshot);
+            let following = batch.executed(&fresh, decided_on, &execution, result);
             // By time and not by number: a crash repeats at most half a second of applies, which are idempotent.
-            if matches!(decision.todo, NextStep::Again) && begun.elapsed() < STATUS_BATCH_WINDOW {
-                config.status = Some(std::mem::take(&mut decision.status));
-                let next = decide(&DecisionInputs {
-                    config: &config,
-                    ..fresh
-                });
-                if let NextStep::Execute(following) = next.todo
-                    // A disruptive item starts with a status that was written: its wait can take
-                    // an hour, and must survive the process.
-                    && !following.is_disruptive()
-                {
-                    config.status = Some(next.status);
-                    notices.extend(next.notices);
-                    execution = *following;
-                    continue;
+            let is_over = begun.elapsed() >= STATUS_BATCH_WINDOW;
+            execution = match following {
+                Following::End(decision) => return Ok(*decision),
+                Following::Item(_) | Following::Decide if is_over => return Ok(batch.end()),
+                Following::Item(next) => *next,
+                Following::Decide => {
+                    let mut config = facts.config.clone();
+                    config.status = Some(batch.status().clone());
+                    let mut decision = decide(&DecisionInputs {
+                        config: &config,
+                        ..fresh
+                    });
+                    match std::mem::replace(&mut decision.todo, NextStep::Again) {
+                        // A disruptive item starts with a status that was written: its wait can take
+                        // an hour, and must survive the process.
+                        NextStep::Execute(next) if !next.is_disruptive() => {
+                            batch.resume(decision);
+                            *next
+                        }
+                        _ => return Ok(batch.end()),
+                    }
                 }
-                decision.status = config.status.take().unwrap_or_default();
-            }
-            decision.notices = notices;
-            return Ok(decision);
+            };
+            before = Some(snapshot);
         }
     }
 

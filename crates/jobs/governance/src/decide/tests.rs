@@ -2,6 +2,7 @@
 
 mod applying;
 mod approving;
+mod batching;
 mod cluster;
 mod degrading;
 mod density;
