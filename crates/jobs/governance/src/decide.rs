@@ -16,6 +16,7 @@ mod batch;
 mod draft;
 mod drift;
 mod execute;
+mod in_flight;
 mod review;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -28,6 +29,7 @@ pub use batch::{Batch, Following};
 pub use draft::drafted;
 pub use execute::{Execution, Result as Executed, executed, recorded};
 use execute::{Lock, lock};
+pub use in_flight::{held, probes};
 
 use crate::approval::{Floor, Policy};
 use crate::conditions::{self, Observation};

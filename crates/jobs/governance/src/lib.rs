@@ -22,6 +22,7 @@ pub mod exchange;
 pub mod explain;
 pub mod hash;
 pub mod health;
+pub mod in_flight;
 pub mod intent;
 pub mod ownership;
 pub mod plan;

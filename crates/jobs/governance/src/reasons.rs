@@ -24,6 +24,8 @@ pub const EVENTS: &[Event] = events! {
     Normal "ManuallyAligned" KIND => "the targets were set to the desired state by hand";
     Warning "InputChanged" KIND => "an input of the plan has changed";
     Normal "ItemApplied" KIND => "an item is applied to its target";
+    Normal "WorkInFlight" KIND
+        => "a disruptive item waits until work in the cluster has finished; the message names the objects";
     Normal "DriftResolved" KIND => "the targets match the applied state again";
     Warning "DriftCorrected" KIND => "locks are bypassed, and drift is reverted";
     Warning "EnforcementPaused" KIND => "another manager keeps reverting the applied state: correction is paused";

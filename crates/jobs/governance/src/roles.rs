@@ -17,6 +17,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
+use crate::in_flight;
 use crate::profile::{Access, Profile, Registry};
 use crate::prototype;
 use crate::recorder::AUTHORITY;
@@ -64,6 +65,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &and_read(&["patch"]),
         ),
     ];
+    rules.extend(in_flight_rules());
     // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
     rules.extend(prototype::OPERATOR.rules());
@@ -102,6 +104,18 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
                 None => rule,
             }
         })
+        .collect()
+}
+
+/// RBAC rules for the ready-made in-flight gates. Other kinds are granted by the administrator who sets the gate.
+fn in_flight_rules() -> Vec<PolicyRule> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (group, plural) in in_flight::preset_resources() {
+        groups.entry(group).or_default().push(plural);
+    }
+    let groups = groups.into_iter();
+    groups
+        .map(|(group, plurals)| rule(group, &plurals, &["list"]))
         .collect()
 }
 

@@ -15,6 +15,7 @@ mod approvals;
 mod carry_out;
 pub mod cluster;
 pub mod history;
+mod in_flight;
 pub mod preview;
 mod remediation;
 mod report;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use ::governance::decide::{
     Batch, Decision, DecisionInputs, Executed, Execution, Following, NextStep, decide, drafted,
-    recorded,
+    held, probes, recorded,
 };
 use ::governance::{Profile, Registry, Snapshot, prototype, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
@@ -337,10 +338,20 @@ impl GovernanceController {
             now: Timestamp::now(),
             ..*facts
         });
-        Ok(match &decision.todo {
-            NextStep::Execute(again) if again.index == execution.index => None,
-            _ => Some(decision),
-        })
+        let confirmed =
+            matches!(&decision.todo, NextStep::Execute(again) if again.index == execution.index);
+        if !confirmed {
+            return Ok(Some(decision));
+        }
+        // Last, because what is in flight changes faster than anything above.
+        let facts = DecisionInputs {
+            policies: &policies,
+            now: Timestamp::now(),
+            ..*facts
+        };
+        let probes = probes(&facts, execution);
+        let readings = in_flight::read(&self.client, &self.foreign, &probes).await;
+        Ok(held(&facts, execution, &readings))
     }
 
     /// Applies an item, and the following ones that need not wait for it to become healthy. Their results share one

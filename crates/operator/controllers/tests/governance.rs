@@ -19,6 +19,8 @@ mod definition;
 mod density;
 #[path = "governance/drift.rs"]
 mod drift;
+#[path = "governance/in_flight.rs"]
+mod in_flight;
 #[path = "governance/kills.rs"]
 mod kills;
 #[path = "governance/locks.rs"]

@@ -41,9 +41,12 @@ pub struct Execution {
 impl Execution {
     /// Whether the item disrupts workloads, which justifies an uncached read of everything it depends on.
     pub fn is_disruptive(&self) -> bool {
-        self.item
-            .impact_severity
-            .is_none_or(|impact| impact == Impact::High)
+        self.impact() == Impact::High
+    }
+
+    /// The impact of the item; an unknown one counts as disruptive.
+    pub fn impact(&self) -> Impact {
+        self.item.impact_severity.unwrap_or(Impact::High)
     }
 }
 

@@ -8,6 +8,7 @@ mod degrading;
 mod density;
 mod drifting;
 mod executing;
+mod holding;
 mod kills;
 mod laws;
 mod planning;
