@@ -24,6 +24,7 @@ pub mod hash;
 pub mod health;
 pub mod in_flight;
 pub mod intent;
+pub mod notifications;
 pub mod ownership;
 pub mod plan;
 pub mod profile;

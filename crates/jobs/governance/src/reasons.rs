@@ -29,6 +29,8 @@ pub const EVENTS: &[Event] = events! {
     Normal "DriftResolved" KIND => "the targets match the applied state again";
     Warning "DriftCorrected" KIND => "locks are bypassed, and drift is reverted";
     Warning "EnforcementPaused" KIND => "another manager keeps reverting the applied state: correction is paused";
+    Warning "NotificationFailed" KIND
+        => "a receiver of notifications could not be reached or refused one; it is sent again";
     Normal "NotRequested" KIND => "a plan waits because the action is not Apply";
     Normal "Rejected" KIND => "the plan was rejected";
     Normal "OtherPlanApproved" KIND => "an approval is for another plan";

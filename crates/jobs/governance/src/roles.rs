@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::in_flight;
+use crate::notifications;
 use crate::profile::{Access, Profile, Registry};
 use crate::prototype;
 use crate::recorder::AUTHORITY;
@@ -134,6 +135,13 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
         ),
         // The published CA of the webhook, to compare with its registration.
         only(AUTHORITY, rule("", &["configmaps"], &READ)),
+        // URLs and keys of the receivers of notifications, and what was sent to them.
+        only(notifications::SECRET, rule("", &["secrets"], &["get"])),
+        only(
+            notifications::SENT,
+            rule("", &["configmaps"], &and_read(&["patch"])),
+        ),
+        rule("", &["configmaps"], &["create"]),
     ]
 }
 

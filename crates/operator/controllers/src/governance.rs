@@ -16,6 +16,7 @@ mod carry_out;
 pub mod cluster;
 pub mod history;
 mod in_flight;
+mod notifications;
 pub mod preview;
 mod remediation;
 mod report;
@@ -43,6 +44,7 @@ use crate::genuine::GenuineWatch;
 use approvals::Approvals;
 use cluster::NamedObjects;
 use history::History;
+pub(crate) use notifications::DeliveryMetrics;
 pub(crate) use report::Report;
 
 /// Name of the controller in logs, events, metrics and managed fields.
@@ -69,6 +71,8 @@ pub struct Options {
     pub version: String,
     /// Namespace of the operator, where the history is kept.
     pub namespace: String,
+    /// The client for receivers of notifications: its address rules, proxies and CAs apply to them, too.
+    pub client: oci::Client,
 }
 
 impl Options {
@@ -80,6 +84,7 @@ impl Options {
             registry,
             version: options.version.clone(),
             namespace: options.namespace.clone(),
+            client: options.registries.client().clone(),
         })
     }
 }
@@ -136,6 +141,8 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     foreign.synced().await;
     watch_dependencies(&controller, &queue);
     remediation::start(manager, &configs);
+    let client = controller.options.client.clone();
+    notifications::start(manager, &configs, client, &controller.options.namespace).await;
     // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
     manager.start(controller, &queue, 4);
     Ok(())

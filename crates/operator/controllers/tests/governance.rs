@@ -25,6 +25,8 @@ mod in_flight;
 mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
+#[path = "governance/notifications.rs"]
+mod notifications;
 #[path = "governance/remediation.rs"]
 mod remediation;
 #[path = "governance/rollback.rs"]

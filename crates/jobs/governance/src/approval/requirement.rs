@@ -43,7 +43,7 @@ impl Policy {
     }
 
     /// Whether it selects configurations of this profile.
-    fn selects(&self, profile: &str) -> bool {
+    pub(crate) fn selects(&self, profile: &str) -> bool {
         self.spec.profiles.is_empty() || self.spec.profiles.iter().any(|name| name == profile)
     }
 
