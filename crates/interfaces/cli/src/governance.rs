@@ -6,6 +6,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod approve;
+pub(crate) mod audit;
 pub(crate) mod configs;
 pub(crate) mod diff;
 pub(crate) mod eject;

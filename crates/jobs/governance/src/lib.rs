@@ -12,6 +12,7 @@
 pub mod admission;
 pub mod alerts;
 pub mod approval;
+pub mod audit;
 pub mod collisions;
 pub mod conditions;
 pub mod dashboard;

@@ -12,6 +12,7 @@
 
 mod advertise;
 mod approvals;
+mod audit;
 mod carry_out;
 pub mod cluster;
 pub mod history;
@@ -73,7 +74,12 @@ pub struct Options {
     pub namespace: String,
     /// The client for receivers of notifications: its address rules, proxies and CAs apply to them, too.
     pub client: oci::Client,
+    /// The number of entries of the audit log to keep.
+    pub audit_entries: u64,
 }
+
+/// Entries of the audit log that are kept unless configured otherwise: at a kilobyte each, ten megabytes.
+pub const AUDIT_ENTRIES: u64 = 10_000;
 
 impl Options {
     /// The standard profiles, and the optional ones that are enabled.
@@ -85,6 +91,7 @@ impl Options {
             version: options.version.clone(),
             namespace: options.namespace.clone(),
             client: options.registries.client().clone(),
+            audit_entries: options.audit_entries,
         })
     }
 }
@@ -93,7 +100,7 @@ impl Options {
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
     let foreign = manager.optional_kinds();
-    let history = History::follow(manager, &options.namespace);
+    let history = Arc::new(History::follow(manager, &options.namespace));
     let approvals = Approvals::follow(manager, &options.namespace);
     let named = NamedObjects::watch(manager, &options.registry);
     // Before the first write: the prototype's operator may run already.
@@ -143,6 +150,12 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     remediation::start(manager, &configs);
     let client = controller.options.client.clone();
     notifications::start(manager, &configs, client, &controller.options.namespace).await;
+    audit::start(
+        manager,
+        &configs,
+        &controller.history,
+        controller.options.audit_entries,
+    );
     // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
     manager.start(controller, &queue, 4);
     Ok(())
@@ -212,7 +225,7 @@ struct GovernanceController {
     approvals: Approvals,
     foreign: OptionalKinds,
     named: NamedObjects,
-    history: History,
+    history: Arc<History>,
     prototype: GenuineWatch,
     report: Report,
     options: Options,

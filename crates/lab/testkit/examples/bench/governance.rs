@@ -65,6 +65,7 @@ pub(crate) async fn measure(
         version: "v1".to_owned(),
         namespace: HISTORY_NAMESPACE.to_owned(),
         client: controllers::Registries::default().client().clone(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
     };
     controllers::governance::start(&manager, options).await?;
     let mut phases = Phases::follow(client.clone()).await?;

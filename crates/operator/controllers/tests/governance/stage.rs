@@ -118,6 +118,7 @@ impl Stage {
             version: version.to_owned(),
             namespace: NAMESPACE.to_owned(),
             client: receivers(),
+            audit_entries: controllers::governance::AUDIT_ENTRIES,
         };
         controllers::governance::start(&manager, options).await?;
         Ok(())
