@@ -12,6 +12,7 @@ pub(crate) mod diff;
 pub(crate) mod eject;
 pub(crate) mod explain;
 pub(crate) mod history;
+mod markdown;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod reject;
