@@ -61,7 +61,9 @@ const MAX_ROUNDS_PER_RECONCILE: usize = 64;
 const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
 /// Status writes of consecutive items are batched within this window.
-const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
+// The status of a long plan is a megabyte, which takes the API server a few hundred milliseconds to patch, and the next
+// decision about the whole plan some more: with half of this window, both would be a third of the time.
+const STATUS_BATCH_WINDOW: Duration = Duration::from_secs(1);
 
 /// Settings of the governance controller.
 #[derive(Clone)]
@@ -410,7 +412,7 @@ impl GovernanceController {
             };
             let decided_on = before.as_ref().unwrap_or(facts.snapshot);
             let following = batch.executed(&fresh, decided_on, &execution, result);
-            // By time and not by number: a crash repeats at most half a second of applies, which are idempotent.
+            // By time and not by number: a crash repeats at most a second of applies, which are idempotent.
             let is_over = begun.elapsed() >= STATUS_BATCH_WINDOW;
             execution = match following {
                 Following::End(decision) => return Ok(*decision),
