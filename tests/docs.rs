@@ -41,7 +41,7 @@ macro_rules! tours {
 tours! {
     the_quickstart, NONE, ["docs/quickstart.md"];
     the_readme, NONE, ["README.md"];
-    governance, NONE, ["docs/governance.md", "docs/decisions.md"];
+    governance, NONE, ["docs/governance.md"];
     releases, NONE, ["docs/release-migration.md"];
     guides, CLUSTER, [
         "docs/cpu-choice.md",
