@@ -78,6 +78,7 @@ impl GovernanceFixture {
             },
             registries: controllers::Registries::default(),
             addresses: platform::AddressPolicy::default(),
+            audit_entries: controllers::governance::AUDIT_ENTRIES,
             payload_folders: Vec::new(),
         };
         controllers::start(&self.manager, &options).await?;

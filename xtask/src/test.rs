@@ -13,7 +13,7 @@ use clap::Args;
 use crate::shell;
 
 /// Programs that the suites call, and their Debian packages.
-const PROGRAMS: [(&str, &str); 17] = [
+const PROGRAMS: [(&str, &str); 18] = [
     ("bash", "bash"),
     ("c++", "g++"),
     ("chromedriver", "chromium-driver"),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("jq", "jq"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("lua5.4", "lua5.4"),
     ("openssl", "openssl"),
     ("python3", "python3"),
     ("qemu-img", "qemu-utils"),

@@ -6,6 +6,7 @@
 
 mod blob;
 mod manifest;
+mod post;
 mod refusal;
 mod request;
 mod web;
@@ -32,6 +33,7 @@ use crate::settings::Settings;
 use crate::transport::Transport;
 
 pub use blob::BlobStream;
+pub use post::Post;
 pub use web::{FileVersion, Headers, WebFile};
 
 /// Upper bound of cached challenges, tokens and failures; each is small.

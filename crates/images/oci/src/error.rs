@@ -16,6 +16,8 @@ pub enum Operation {
     Blob,
     /// Requesting a token.
     Token,
+    /// Posting a document.
+    Post,
 }
 
 impl Operation {
@@ -26,6 +28,7 @@ impl Operation {
             Self::Manifest => "manifest",
             Self::Blob => "blob",
             Self::Token => "token",
+            Self::Post => "post",
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Display for Operation {
             Self::Manifest => "reading the manifest of",
             Self::Blob => "reading",
             Self::Token => "asking for a token for",
+            Self::Post => "posting to",
         })
     }
 }

@@ -54,7 +54,7 @@ mod store;
 mod transport;
 mod trust;
 
-pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
+pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, Post, WebFile};
 pub use counts::Counts;
 pub use credentials::{
     Credential, CredentialError, CredentialId, HelperEntry, Keyring, Origin, helper_entries,

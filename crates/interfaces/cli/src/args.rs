@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Reject(governance::reject::Arguments),
     Rollback(governance::rollback::Arguments),
     History(governance::history::Arguments),
+    Audit(governance::audit::Arguments),
     Adopt(governance::adopt::Arguments),
     Explain(governance::explain::Arguments),
     Eject(governance::eject::Arguments),

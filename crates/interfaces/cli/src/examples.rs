@@ -79,6 +79,7 @@ plan
   medley plan load-aware-rebalancing -o wide
   medley plan --profile virt-higher-density
   medley plan --profile virt-higher-density --offline -f cluster.gz
+  medley plan --offline -f cluster.gz -o markdown > comment.md
 diff
   medley diff load-aware-rebalancing
   medley diff -o name || echo something would change
@@ -94,6 +95,12 @@ rollback
 history
   medley history
   medley history load-aware-rebalancing --revision 3
+audit export
+  medley audit export > audit.jsonl
+  medley audit export --from 120 >> audit.jsonl
+audit verify
+  medley audit verify
+  medley audit verify -f audit.jsonl
 adopt
   medley adopt load-aware-rebalancing
   medley adopt load-aware-rebalancing --path spec.mode --yes

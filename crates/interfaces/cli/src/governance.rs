@@ -6,11 +6,13 @@
 
 pub(crate) mod adopt;
 pub(crate) mod approve;
+pub(crate) mod audit;
 pub(crate) mod configs;
 pub(crate) mod diff;
 pub(crate) mod eject;
 pub(crate) mod explain;
 pub(crate) mod history;
+mod markdown;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod reject;

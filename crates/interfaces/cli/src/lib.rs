@@ -111,6 +111,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Reject(arguments) => governance::reject::run(&arguments),
         Command::Rollback(arguments) => governance::rollback::run(&arguments),
         Command::History(arguments) => governance::history::run(&arguments),
+        Command::Audit(arguments) => governance::audit::run(&arguments),
         Command::Adopt(arguments) => governance::adopt::run(&arguments),
         Command::Explain(arguments) => governance::explain::run(&arguments),
         Command::Eject(arguments) => governance::eject::run(&arguments),

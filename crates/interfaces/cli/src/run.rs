@@ -7,7 +7,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, value_parser};
 use clusteroperator_reporter::Follow;
 use controllers::health::{LogLevel, Phase};
 use controllers::images::cdi::Imports;
@@ -58,6 +58,12 @@ pub(crate) struct Arguments {
     #[arg(env = "MEDLEY_ENABLE_PROFILE")]
     enable_profile: Vec<String>,
 
+    /// Entries of governance's audit log to keep in the cluster; older ones are deleted.
+    #[arg(long, value_name = "NUMBER", env = "MEDLEY_AUDIT_ENTRIES")]
+    #[arg(default_value_t = controllers::governance::AUDIT_ENTRIES)]
+    #[arg(value_parser = value_parser!(u64).range(100..))]
+    audit_entries: u64,
+
     /// Act only while holding the leader election lease. Disable this only where no other replica
     /// can run.
     #[arg(long, value_name = "BOOL", env = "MEDLEY_LEADER_ELECT")]
@@ -93,6 +99,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         },
         registries,
         addresses,
+        audit_entries: arguments.audit_entries,
         payload_folders: arguments.payload_folder,
     };
     let election = arguments.leader_elect.then(|| Election {

@@ -1,5 +1,6 @@
 //! An installation as files: `cargo xtask generate` writes them to `deploy`.
 
+mod argocd;
 mod helm;
 mod krew;
 mod kustomize;
@@ -28,6 +29,7 @@ pub fn files() -> Result<BTreeMap<String, String>, Error> {
     files.extend(helm::files()?);
     files.extend(olm::files()?);
     files.extend(krew::files());
+    files.extend(argocd::files()?);
     Ok(files)
 }
 

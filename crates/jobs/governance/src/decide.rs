@@ -12,9 +12,11 @@
 //! is reported back ([`drafted`], [`recorded`], [`executed`]), which yields the next status.
 
 mod apply_item;
+mod batch;
 mod draft;
 mod drift;
 mod execute;
+mod in_flight;
 mod review;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,9 +25,11 @@ use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatform
 use jiff::{SignedDuration, Timestamp};
 
 pub use apply_item::{ItemExecution, MAX_ATTEMPTS};
+pub use batch::{Batch, Following};
 pub use draft::drafted;
 pub use execute::{Execution, Result as Executed, executed, recorded};
 use execute::{Lock, lock};
+pub use in_flight::{held, probes};
 
 use crate::approval::{Floor, Policy};
 use crate::conditions::{self, Observation};

@@ -1,8 +1,8 @@
 //! Limits corrections of drift when locks are bypassed, to avoid endless edit conflicts.
 //!
-//! At most five corrections per minute. A sixth one waits for a minute; after three such waits another manager
-//! evidently keeps reverting, and correction pauses until a user edits the spec. An exponential backoff instead would
-//! only make the alert flap.
+//! At most five corrections per minute. Drift that follows on the fifth within the minute is a fight: another manager
+//! evidently keeps reverting, and correction pauses until a user edits the spec. Waiting and trying again would prolong
+//! the fight, and an exponential backoff would only make the alert flap.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Maximum number of corrections within [`PERIOD`].
 pub const CORRECTIONS: usize = 5;
-/// The window in which [`CORRECTIONS`] are counted, and the wait once they are used up.
+/// The window in which [`CORRECTIONS`] are counted.
 pub const PERIOD: SignedDuration = SignedDuration::from_mins(1);
-/// Number of consecutive waits after which correction pauses.
-///
-/// virt-platform-autopilot pauses after as many (`ThrashingThreshold` in pkg/throttling/thrashing_detector.go).
-pub const EXHAUSTIONS: u32 = 3;
 /// Time without a correction after which the state is reset.
 pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
@@ -27,8 +23,6 @@ pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
 pub enum CorrectionVerdict {
     /// Correct it.
     Correct,
-    /// Do not correct it before this time.
-    Wait(Timestamp),
     /// Stop correcting: the limit is reached now, and a warning event is emitted.
     Pause,
     /// Do not correct it: correction is already paused.
@@ -45,18 +39,11 @@ pub fn correct(
     if next.paused {
         return (next, CorrectionVerdict::Paused);
     }
-    if next.wait_until.as_ref().is_none_or(|until| until.0 <= now) && forgotten(&next, now) {
+    if forgotten(&next, now) {
         next = Enforcement::default();
     }
     if let Some(manager) = against {
         next.against = Some(manager.to_owned());
-    }
-    if let Some(until) = &next.wait_until {
-        if now < until.0 {
-            let until = until.0;
-            return (next, CorrectionVerdict::Wait(until));
-        }
-        next.wait_until = None;
     }
     let recent = next
         .corrections
@@ -70,14 +57,8 @@ pub fn correct(
         next.corrections.drain(..surplus);
         return (next, CorrectionVerdict::Correct);
     }
-    next.exhaustions = next.exhaustions.saturating_add(1);
-    if next.exhaustions >= EXHAUSTIONS {
-        next.paused = true;
-        return (next, CorrectionVerdict::Pause);
-    }
-    let until = whole(now).checked_add(PERIOD).unwrap_or(Timestamp::MAX);
-    next.wait_until = Some(Time(until));
-    (next, CorrectionVerdict::Wait(until))
+    next.paused = true;
+    (next, CorrectionVerdict::Pause)
 }
 
 /// The state while nothing has drifted: reset after a quiet hour. The other manager has stopped, so a pause ends as

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use api::advisor::{
-    Action, DriftClass, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus,
+    Action, DriftClass, Item, ItemState, Operation, Phase, VirtPlatformConfig,
+    VirtPlatformConfigStatus,
 };
 use kube_core::ResourceExt as _;
 
 use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE};
 use crate::diff::is_no_change;
+use crate::in_flight;
 use crate::values::short;
 
 /// The state of a configuration, its reasons and next steps.
@@ -198,7 +200,8 @@ fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: 
     ));
     let current = status.items.iter().find(|item| {
         matches!(item.state, ItemState::InProgress)
-            || (item.state == ItemState::Pending && status.next_window.is_some())
+            || (item.state == ItemState::Pending
+                && (status.next_window.is_some() || waits_for_work(item)))
     });
     if let Some(item) = current {
         let message = item.message.as_deref().unwrap_or("it is being applied");
@@ -209,11 +212,21 @@ fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: 
             "It continues when the maintenance window opens, at {}.",
             machinery::time::format_time(opens.0)
         )),
+        None if current.is_some_and(waits_for_work) => next.push(
+            "It continues when that has finished, or the gate is removed from the ApprovalPolicy. Setting action to 'DryRun' withdraws the plan."
+                .to_owned(),
+        ),
         None => next.push(
             "It continues by itself. Setting action to 'DryRun' stops it before the next item."
                 .to_owned(),
         ),
     }
+}
+
+/// Whether an in-flight gate holds an item.
+fn waits_for_work(item: &Item) -> bool {
+    let message = item.message.as_deref().unwrap_or_default();
+    item.state == ItemState::Pending && message.starts_with(in_flight::WAITS)
 }
 
 fn failed(status: &VirtPlatformConfigStatus, because: &mut Vec<String>) {

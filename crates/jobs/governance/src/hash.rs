@@ -164,9 +164,14 @@ fn key(target: &TargetRef) -> String {
 }
 
 fn digest<T: Serialize>(content: &T) -> String {
+    PREFIX.to_owned() + &hex(&Sha256::digest(json::to_vec(content)))
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    let mut text = PREFIX.to_owned();
-    for byte in Sha256::digest(json::to_vec(content)) {
+    let mut text = String::new();
+    for byte in bytes {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }

@@ -12,6 +12,7 @@
 pub mod admission;
 pub mod alerts;
 pub mod approval;
+pub mod audit;
 pub mod collisions;
 pub mod conditions;
 pub mod dashboard;
@@ -22,7 +23,9 @@ pub mod exchange;
 pub mod explain;
 pub mod hash;
 pub mod health;
+pub mod in_flight;
 pub mod intent;
+pub mod notifications;
 pub mod ownership;
 pub mod plan;
 pub mod profile;

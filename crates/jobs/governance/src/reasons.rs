@@ -24,9 +24,13 @@ pub const EVENTS: &[Event] = events! {
     Normal "ManuallyAligned" KIND => "the targets were set to the desired state by hand";
     Warning "InputChanged" KIND => "an input of the plan has changed";
     Normal "ItemApplied" KIND => "an item is applied to its target";
+    Normal "WorkInFlight" KIND
+        => "a disruptive item waits until work in the cluster has finished; the message names the objects";
     Normal "DriftResolved" KIND => "the targets match the applied state again";
     Warning "DriftCorrected" KIND => "locks are bypassed, and drift is reverted";
     Warning "EnforcementPaused" KIND => "another manager keeps reverting the applied state: correction is paused";
+    Warning "NotificationFailed" KIND
+        => "a receiver of notifications could not be reached or refused one; it is sent again";
     Normal "NotRequested" KIND => "a plan waits because the action is not Apply";
     Normal "Rejected" KIND => "the plan was rejected";
     Normal "OtherPlanApproved" KIND => "an approval is for another plan";

@@ -17,6 +17,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
+use crate::in_flight;
+use crate::notifications;
 use crate::profile::{Access, Profile, Registry};
 use crate::prototype;
 use crate::recorder::AUTHORITY;
@@ -64,6 +66,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &and_read(&["patch"]),
         ),
     ];
+    rules.extend(in_flight_rules());
     // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
     rules.extend(prototype::OPERATOR.rules());
@@ -105,6 +108,18 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
         .collect()
 }
 
+/// RBAC rules for the ready-made in-flight gates. Other kinds are granted by the administrator who sets the gate.
+fn in_flight_rules() -> Vec<PolicyRule> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (group, plural) in in_flight::preset_resources() {
+        groups.entry(group).or_default().push(plural);
+    }
+    let groups = groups.into_iter();
+    groups
+        .map(|(group, plurals)| rule(group, &plurals, &["list"]))
+        .collect()
+}
+
 /// RBAC rules of the operator in its own namespace.
 pub fn operator_namespace_rules() -> Vec<PolicyRule> {
     vec![
@@ -120,6 +135,13 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
         ),
         // The published CA of the webhook, to compare with its registration.
         only(AUTHORITY, rule("", &["configmaps"], &READ)),
+        // URLs and keys of the receivers of notifications, and what was sent to them.
+        only(notifications::SECRET, rule("", &["secrets"], &["get"])),
+        only(
+            notifications::SENT,
+            rule("", &["configmaps"], &and_read(&["patch"])),
+        ),
+        rule("", &["configmaps"], &["create"]),
     ]
 }
 

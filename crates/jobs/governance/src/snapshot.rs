@@ -34,6 +34,28 @@ pub struct Kind {
     pub objects: BTreeMap<(String, String), Arc<DynamicObject>>,
 }
 
+impl Kind {
+    /// Whether this has the same objects, apart from one.
+    fn is_same_as(&self, other: &Self, apart: Option<&(String, String)>) -> bool {
+        let definition = match (&self.definition, &other.definition) {
+            (None, None) => true,
+            (Some(one), Some(another)) => Arc::ptr_eq(one, another),
+            _ => false,
+        };
+        let mut ours = self.objects.iter().filter(|(key, _)| Some(*key) != apart);
+        let mut theirs = other.objects.iter().filter(|(key, _)| Some(*key) != apart);
+        let mut same = definition && self.version == other.version;
+        while same {
+            same = match (ours.next(), theirs.next()) {
+                (None, None) => return true,
+                (Some((_, one)), Some((_, another))) => Arc::ptr_eq(one, another),
+                _ => false,
+            };
+        }
+        false
+    }
+}
+
 /// The live objects; a kind that is not installed is absent.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -75,6 +97,19 @@ impl Snapshot {
         kinds
             .find(|(of, _)| of.group == group && of.kind == target.kind)
             .map(|(_, kind)| kind)
+    }
+
+    /// Whether nothing but this target differs from an earlier snapshot. Compares identities of objects: a cache keeps
+    /// an object until the API server sends another version.
+    pub fn differs_only_at(&self, before: &Self, target: &TargetRef) -> bool {
+        let namespace = target.namespace.clone().unwrap_or_default();
+        let at = (namespace, target.name.clone());
+        let of = (self.kind_of(target)).map(|kind| kind.plural.as_str());
+        let alike = |(now, before): ((&GroupKind, &Kind), (&GroupKind, &Kind))| {
+            let apart = (now.0.kind == target.kind && of == Some(&*now.1.plural)).then_some(&at);
+            now.0 == before.0 && now.1.is_same_as(before.1, apart)
+        };
+        self.kinds.len() == before.kinds.len() && self.kinds.iter().zip(&before.kinds).all(alike)
     }
 
     /// The live target object.

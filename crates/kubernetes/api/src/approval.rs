@@ -13,7 +13,10 @@ mod spec;
 mod tests;
 
 pub use definition::definition;
-pub use spec::{ApprovalPolicy, ApprovalPolicySpec};
+pub use spec::{
+    ApprovalPolicy, ApprovalPolicySpec, GateObjects, GatePreset, InFlightGate, NotificationFormat,
+    Receiver,
+};
 
 /// The API group.
 pub const GROUP: &str = "medley.dev";

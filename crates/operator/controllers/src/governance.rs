@@ -12,9 +12,12 @@
 
 mod advertise;
 mod approvals;
+mod audit;
 mod carry_out;
 pub mod cluster;
 pub mod history;
+mod in_flight;
+mod notifications;
 pub mod preview;
 mod remediation;
 mod report;
@@ -24,7 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::governance::decide::{
-    Decision, DecisionInputs, Executed, Execution, NextStep, decide, drafted, executed, recorded,
+    Batch, Decision, DecisionInputs, Executed, Execution, Following, NextStep, decide, drafted,
+    held, probes, recorded,
 };
 use ::governance::{Profile, Registry, Snapshot, prototype, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
@@ -41,6 +45,7 @@ use crate::genuine::GenuineWatch;
 use approvals::Approvals;
 use cluster::NamedObjects;
 use history::History;
+pub(crate) use notifications::DeliveryMetrics;
 pub(crate) use report::Report;
 
 /// Name of the controller in logs, events, metrics and managed fields.
@@ -56,7 +61,9 @@ const MAX_ROUNDS_PER_RECONCILE: usize = 64;
 const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
 /// Status writes of consecutive items are batched within this window.
-const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
+// The status of a long plan is a megabyte, which takes the API server a few hundred milliseconds to patch, and the next
+// decision about the whole plan some more: with half of this window, both would be a third of the time.
+const STATUS_BATCH_WINDOW: Duration = Duration::from_secs(1);
 
 /// Settings of the governance controller.
 #[derive(Clone)]
@@ -67,7 +74,14 @@ pub struct Options {
     pub version: String,
     /// Namespace of the operator, where the history is kept.
     pub namespace: String,
+    /// The client for receivers of notifications: its address rules, proxies and CAs apply to them, too.
+    pub client: oci::Client,
+    /// The number of entries of the audit log to keep.
+    pub audit_entries: u64,
 }
+
+/// Entries of the audit log that are kept unless configured otherwise: at a kilobyte each, ten megabytes.
+pub const AUDIT_ENTRIES: u64 = 10_000;
 
 impl Options {
     /// The standard profiles, and the optional ones that are enabled.
@@ -78,6 +92,8 @@ impl Options {
             registry,
             version: options.version.clone(),
             namespace: options.namespace.clone(),
+            client: options.registries.client().clone(),
+            audit_entries: options.audit_entries,
         })
     }
 }
@@ -86,7 +102,7 @@ impl Options {
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
     let foreign = manager.optional_kinds();
-    let history = History::follow(manager, &options.namespace);
+    let history = Arc::new(History::follow(manager, &options.namespace));
     let approvals = Approvals::follow(manager, &options.namespace);
     let named = NamedObjects::watch(manager, &options.registry);
     // Before the first write: the prototype's operator may run already.
@@ -134,6 +150,14 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     foreign.synced().await;
     watch_dependencies(&controller, &queue);
     remediation::start(manager, &configs);
+    let client = controller.options.client.clone();
+    notifications::start(manager, &configs, client, &controller.options.namespace).await;
+    audit::start(
+        manager,
+        &configs,
+        &controller.history,
+        controller.options.audit_entries,
+    );
     // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
     manager.start(controller, &queue, 4);
     Ok(())
@@ -203,7 +227,7 @@ struct GovernanceController {
     approvals: Approvals,
     foreign: OptionalKinds,
     named: NamedObjects,
-    history: History,
+    history: Arc<History>,
     prototype: GenuineWatch,
     report: Report,
     options: Options,
@@ -286,10 +310,7 @@ impl GovernanceController {
             NextStep::Rest(wake) => return Ok(Some(wake.map_or(Next::Wait, Next::at))),
             NextStep::Again => return Ok(None),
             NextStep::Preview(draft) => {
-                let mut previews = Vec::new();
-                for item in &draft.items {
-                    previews.push(preview::preview(&self.client, &snapshot, item).await?);
-                }
+                let previews = preview::preview_all(&self.client, &snapshot, &draft.items).await?;
                 drafted(&facts, draft, &previews)
             }
             NextStep::Record(record) => {
@@ -339,10 +360,20 @@ impl GovernanceController {
             now: Timestamp::now(),
             ..*facts
         });
-        Ok(match &decision.todo {
-            NextStep::Execute(again) if again.index == execution.index => None,
-            _ => Some(decision),
-        })
+        let confirmed =
+            matches!(&decision.todo, NextStep::Execute(again) if again.index == execution.index);
+        if !confirmed {
+            return Ok(Some(decision));
+        }
+        // Last, because what is in flight changes faster than anything above.
+        let facts = DecisionInputs {
+            policies: &policies,
+            now: Timestamp::now(),
+            ..*facts
+        };
+        let probes = probes(&facts, execution);
+        let readings = in_flight::read(&self.client, &self.foreign, &probes).await;
+        Ok(held(&facts, execution, &readings))
     }
 
     /// Applies an item, and the following ones that need not wait for it to become healthy. Their results share one
@@ -357,14 +388,15 @@ impl GovernanceController {
     ) -> Result<Decision, Error> {
         let begun = Instant::now();
         let name = facts.config.name_any();
-        let mut config = facts.config.clone();
-        let mut notices = Vec::new();
+        let uses = facts.profile.map(Profile::uses).unwrap_or_default();
+        let mut batch = Batch::begin(facts);
+        let mut before: Option<Snapshot> = None;
         loop {
             let started = Instant::now();
             let (result, written) =
                 carry_out::carry_out(&self.client, facts.snapshot, &name, &execution).await?;
             if let Some(written) = written {
-                // Before the next `gather`: with a cache behind our own write, `executed`
+                // Before the next `gather`: with a cache behind our own write, the batch
                 // would find the old value and report drift.
                 cluster::wait_for_cache(&self.foreign, &written).await;
             }
@@ -372,43 +404,39 @@ impl GovernanceController {
                 self.report.record_apply(&name, started.elapsed());
             }
             // The next decision has to see this write.
-            let uses = facts.profile.map(Profile::uses).unwrap_or_default();
             let snapshot = cluster::gather(&self.foreign, &self.named, uses).await?;
             let fresh = DecisionInputs {
                 snapshot: &snapshot,
                 now: Timestamp::now(),
                 ..*facts
             };
-            let mut decision = executed(
-                &DecisionInputs {
-                    config: &config,
-                    ..fresh
-                },
-                execution.index,
-                result,
-            );
-            notices.append(&mut decision.notices);
-            // By time and not by number: a crash repeats at most half a second of applies, which are idempotent.
-            if matches!(decision.todo, NextStep::Again) && begun.elapsed() < STATUS_BATCH_WINDOW {
-                config.status = Some(std::mem::take(&mut decision.status));
-                let next = decide(&DecisionInputs {
-                    config: &config,
-                    ..fresh
-                });
-                if let NextStep::Execute(following) = next.todo
-                    // A disruptive item starts with a status that was written: its wait can take
-                    // an hour, and must survive the process.
-                    && !following.is_disruptive()
-                {
-                    config.status = Some(next.status);
-                    notices.extend(next.notices);
-                    execution = *following;
-                    continue;
+            let decided_on = before.as_ref().unwrap_or(facts.snapshot);
+            let following = batch.executed(&fresh, decided_on, &execution, result);
+            // By time and not by number: a crash repeats at most a second of applies, which are idempotent.
+            let is_over = begun.elapsed() >= STATUS_BATCH_WINDOW;
+            execution = match following {
+                Following::End(decision) => return Ok(*decision),
+                Following::Item(_) | Following::Decide if is_over => return Ok(batch.end()),
+                Following::Item(next) => *next,
+                Following::Decide => {
+                    let mut config = facts.config.clone();
+                    config.status = Some(batch.status().clone());
+                    let mut decision = decide(&DecisionInputs {
+                        config: &config,
+                        ..fresh
+                    });
+                    match std::mem::replace(&mut decision.todo, NextStep::Again) {
+                        // A disruptive item starts with a status that was written: its wait can take
+                        // an hour, and must survive the process.
+                        NextStep::Execute(next) if !next.is_disruptive() => {
+                            batch.resume(decision);
+                            *next
+                        }
+                        _ => return Ok(batch.end()),
+                    }
                 }
-                decision.status = config.status.take().unwrap_or_default();
-            }
-            decision.notices = notices;
-            return Ok(decision);
+            };
+            before = Some(snapshot);
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Options {
     pub profiles: Vec<String>,
     /// Version of Medley, recorded in statuses.
     pub version: String,
+    /// The number of entries of governance's audit log to keep.
+    pub audit_entries: u64,
     /// How golden images are imported.
     pub imports: images::cdi::Imports,
     /// Registry access for inspecting the images of pods and releases.

@@ -19,10 +19,14 @@ mod definition;
 mod density;
 #[path = "governance/drift.rs"]
 mod drift;
+#[path = "governance/in_flight.rs"]
+mod in_flight;
 #[path = "governance/kills.rs"]
 mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
+#[path = "governance/notifications.rs"]
+mod notifications;
 #[path = "governance/remediation.rs"]
 mod remediation;
 #[path = "governance/rollback.rs"]

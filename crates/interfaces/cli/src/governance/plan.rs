@@ -3,14 +3,16 @@
 use ::governance::user_patches::takeovers;
 use anyhow::bail;
 use api::advisor::{Action, ApprovalRequirement, VirtPlatformConfig};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::planning::{Attempt, Planned, PlanningArguments, Standing};
-use super::render;
+use super::{markdown, render};
 use crate::controller::ControllerArguments;
-use crate::output::{Format, FormatParser, TableForm, TemplateArguments, list, plural, section};
+use crate::output::{
+    Data, Format, FormatParser, OutputForm, TemplateArguments, list, plural, section,
+};
 use crate::{exit, process};
 
 /// Plan configurations now, and show the result without changing anything.
@@ -24,9 +26,9 @@ pub(crate) struct Arguments {
 
     /// Output format; also jsonpath=TEMPLATE, jsonpath-file=FILE, jsonpath-as-json=TEMPLATE,
     /// custom-columns=HEADER:PATH,... and custom-columns-file=FILE.
-    #[arg(short, long, value_parser = FormatParser::<TableForm>::new())]
+    #[arg(short, long, value_parser = FormatParser::<PlanForm>::new())]
     #[arg(default_value = "table")]
-    output: Format<TableForm>,
+    output: Format<PlanForm>,
 
     #[command(flatten)]
     template: TemplateArguments,
@@ -38,6 +40,27 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     controller: ControllerArguments,
+}
+
+/// Output formats of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanForm {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    /// A comment on a pull request.
+    Markdown,
+}
+
+impl OutputForm for PlanForm {
+    fn data(self) -> Option<Data> {
+        match self {
+            Self::Table | Self::Wide | Self::Markdown => None,
+            Self::Json => Some(Data::Json),
+            Self::Yaml => Some(Data::Yaml),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -52,7 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 impl Arguments {
     fn write(&self, attempts: &[Attempt]) -> anyhow::Result<String> {
         let Some(data) = self.output.data() else {
-            let wide = self.output.named() == Some(TableForm::Wide);
+            let named = self.output.named();
+            if named == Some(PlanForm::Markdown) {
+                return Ok(markdown::comment(attempts));
+            }
+            let wide = named == Some(PlanForm::Wide);
             let texts: Vec<String> = attempts
                 .iter()
                 .filter_map(|attempt| match attempt {

@@ -151,13 +151,9 @@ impl Planner {
             Ok(drafted) => drafted,
             Err(why) => return Ok(impossible(config, why)),
         };
-        let mut previews = Vec::new();
-        for item in &draft.items {
-            let preview = preview::preview(&self.client, &snapshot, item)
-                .await
-                .with_context(|| format!("planning {}", config.name_any()))?;
-            previews.push(preview);
-        }
+        let previews = preview::preview_all(&self.client, &snapshot, &draft.items)
+            .await
+            .with_context(|| format!("planning {}", config.name_any()))?;
         let applied = config.status.clone().unwrap_or_default().applied;
         Ok(match plan::assemble(draft, &previews, &applied, &terms) {
             Ok(plan) => Attempt::Planned(Box::new(Planned {

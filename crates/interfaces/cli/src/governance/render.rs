@@ -43,7 +43,7 @@ fn row(item: &Item, wide: bool) -> Vec<String> {
 }
 
 /// `+3 -1`: added and removed lines.
-fn changes(item: &Item) -> String {
+pub(super) fn changes(item: &Item) -> String {
     let Some(text) = item
         .diff
         .as_deref()

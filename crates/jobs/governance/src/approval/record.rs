@@ -69,6 +69,11 @@ impl Approvals {
         Ok(Self { entries })
     }
 
+    /// All entries, in the order of their time.
+    pub fn all(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// The approvals of a plan, in the order of their time.
     pub fn of<'a>(&'a self, digest: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();

@@ -8,6 +8,7 @@ use api::advisor::{ApprovalRequirement, Impact, RequiredApprovals, VirtPlatformC
 use api::approval::{ApprovalPolicy, ApprovalPolicySpec};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::in_flight::{self, Probe};
 use crate::timeout::positive;
 use crate::window::{State, Windows};
 
@@ -42,7 +43,7 @@ impl Policy {
     }
 
     /// Whether it selects configurations of this profile.
-    fn selects(&self, profile: &str) -> bool {
+    pub(crate) fn selects(&self, profile: &str) -> bool {
         self.spec.profiles.is_empty() || self.spec.profiles.iter().any(|name| name == profile)
     }
 
@@ -129,11 +130,30 @@ impl Floor {
         state
     }
 
+    /// What the in-flight gates of the policies for items of this impact depend on.
+    pub fn gates(&self, impact: Impact) -> Vec<Probe> {
+        let mut probes = Vec::new();
+        let selected = self.selected.iter();
+        for policy in selected.filter(|policy| policy.is_about(impact)) {
+            let gates = policy.spec.in_flight_gates.iter();
+            probes.extend(gates.flat_map(|gate| in_flight::probes(&policy.name, gate)));
+        }
+        probes
+    }
+
     /// The first error in the selected policies; their plans wait until it is fixed.
     pub fn problem(&self) -> Option<String> {
         for policy in &self.selected {
             if let Err(why) = Windows::parse(&policy.spec.maintenance_windows) {
                 return Some(format!("{}: {why}", policy.source()));
+            }
+            for gate in &policy.spec.in_flight_gates {
+                let mut probes = in_flight::probes(&policy.name, gate).into_iter();
+                // Without a schema: what is wrong with an expression for the installed version of a kind holds the
+                // items, and does not block the review.
+                if let Some(why) = probes.find_map(|probe| probe.compile(None).err()) {
+                    return Some(format!("{}: gate {}: {why}", policy.source(), gate.name));
+                }
             }
         }
         self.lifetime().err()

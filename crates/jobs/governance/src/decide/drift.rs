@@ -319,7 +319,6 @@ fn enforce(mut decider: Decider<'_>, against: Option<&str>) -> Decision {
             );
             decider.move_to(Phase::Drafting)
         }
-        CorrectionVerdict::Wait(until) => decider.rest(Some(until)),
         CorrectionVerdict::Pause => {
             let message = format!(
                 "{} keeps reverting the configuration. Correction is paused until the specification changes.",

@@ -41,9 +41,12 @@ pub struct Execution {
 impl Execution {
     /// Whether the item disrupts workloads, which justifies an uncached read of everything it depends on.
     pub fn is_disruptive(&self) -> bool {
-        self.item
-            .impact_severity
-            .is_none_or(|impact| impact == Impact::High)
+        self.impact() == Impact::High
+    }
+
+    /// The impact of the item; an unknown one counts as disruptive.
+    pub fn impact(&self) -> Impact {
+        self.item.impact_severity.unwrap_or(Impact::High)
     }
 }
 
@@ -281,7 +284,7 @@ fn changed_since_review(
     review::staleness(&decider.facts, &pending)
 }
 
-fn execution(decider: &Decider<'_>, index: usize, item: Item) -> Execution {
+pub(super) fn execution(decider: &Decider<'_>, index: usize, item: Item) -> Execution {
     let spec = &decider.facts.config.spec;
     // The owners before the revisions that are undone, not before those that stay.
     let mut applied = decider.status.applied.iter();
@@ -318,7 +321,7 @@ fn wait_for_approval_of_rest(decider: Decider<'_>) -> Decision {
 
 /// Whether an item may start now: by the windows of the configuration, which are for disruptive items, and by those of
 /// all policies.
-fn window_of(facts: &DecisionInputs<'_>, item: &Item) -> Window {
+pub(super) fn window_of(facts: &DecisionInputs<'_>, item: &Item) -> Window {
     // An unknown impact waits like a disruptive one.
     let impact = item.impact_severity.unwrap_or(Impact::High);
     let required = facts.floor().window(impact, facts.now);
@@ -547,7 +550,11 @@ pub fn recorded(facts: &DecisionInputs<'_>, revision: i64) -> Decision {
 
 /// Continues after the execution of an item.
 pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Decision {
-    let mut decider = Decider::new(*facts);
+    take_result(Decider::new(*facts), index, result)
+}
+
+/// Takes the result of an item into the status.
+pub(super) fn take_result(mut decider: Decider<'_>, index: usize, result: Result) -> Decision {
     match result {
         Result::Done => {
             decider.touch(index, |item| {

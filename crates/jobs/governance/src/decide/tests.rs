@@ -2,11 +2,13 @@
 
 mod applying;
 mod approving;
+mod batching;
 mod cluster;
 mod degrading;
 mod density;
 mod drifting;
 mod executing;
+mod holding;
 mod kills;
 mod laws;
 mod planning;

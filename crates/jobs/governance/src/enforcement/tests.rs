@@ -1,7 +1,7 @@
 //! Corrections are limited to five per minute, and end.
 
 use api::advisor::Enforcement;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -16,30 +16,9 @@ fn stored(enforcement: &Enforcement) -> Enforcement {
 }
 
 #[test]
-fn sixth_correction_within_a_minute_waits() {
+fn fight_pauses_correction_within_the_minute() {
     let mut state = None;
-    for second in 0..5 {
-        let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
-        assert_eq!(verdict, CorrectionVerdict::Correct);
-        state = Some(next);
-    }
-    let (next, verdict) = correct(state.as_ref(), at(5000), Some("argocd"));
-    assert_eq!(verdict, CorrectionVerdict::Wait(at(65_000)));
-    assert!(!next.paused);
-    assert_eq!(next.against.as_deref(), Some("argocd"));
-    // A reconcile during the wait is not another exhaustion.
-    let (same, verdict) = correct(Some(&next), at(30_000), Some("argocd"));
-    assert_eq!(verdict, CorrectionVerdict::Wait(at(65_000)));
-    assert_eq!(same, next);
-    let (_, verdict) = correct(Some(&next), at(65_000), Some("argocd"));
-    assert_eq!(verdict, CorrectionVerdict::Correct);
-}
-
-#[test]
-fn correction_pauses_after_three_exhaustions() {
-    let mut state = None;
-    let mut corrections = 0;
-    let mut paused_at = None;
+    let (mut corrections, mut paused_at) = (0, None);
     for second in 0..1000 {
         let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
         state = Some(stored(&next));
@@ -49,15 +28,29 @@ fn correction_pauses_after_three_exhaustions() {
                 assert_eq!(paused_at, None, "pausing is reported once");
                 paused_at = Some(second);
             }
-            CorrectionVerdict::Wait(_) => assert_eq!(paused_at, None),
             CorrectionVerdict::Paused => assert!(paused_at.is_some()),
         }
     }
-    assert_eq!(corrections, 15);
-    assert_eq!(paused_at, Some(135));
+    assert_eq!(corrections, CORRECTIONS);
+    assert_eq!(paused_at, Some(5));
     let state = state.unwrap();
     assert!(state.paused);
     assert_eq!(state.against.as_deref(), Some("argocd"));
+}
+
+/// The slowest fight that the limit covers: the sixth correction would still be in the minute of the first.
+#[test]
+fn slowest_fight_is_paused_before_the_minute_ends() {
+    let mut state = None;
+    for round in 0..5 {
+        let (next, verdict) = correct(state.as_ref(), at(round * 11_500), None);
+        assert_eq!(verdict, CorrectionVerdict::Correct);
+        state = Some(stored(&next));
+    }
+    let (_, verdict) = correct(state.as_ref(), at(57_500), None);
+    assert_eq!(verdict, CorrectionVerdict::Pause);
+    let (_, verdict) = correct(state.as_ref(), at(60_000), None);
+    assert_eq!(verdict, CorrectionVerdict::Correct, "the first is over");
 }
 
 #[test]
@@ -80,8 +73,6 @@ fn paused() -> Enforcement {
         corrections: vec![Time(at(0))],
         paused: true,
         against: Some("argocd".to_owned()),
-        exhaustions: EXHAUSTIONS,
-        wait_until: None,
     }
 }
 
@@ -96,23 +87,6 @@ fn pause_lasts_while_drift_exists() {
 fn quiet_hour_resets_enforcement() {
     assert_eq!(settled(&paused(), at(3_599_000)), Some(paused()));
     assert_eq!(settled(&paused(), at(3_600_000)), None);
-}
-
-#[test]
-fn exhaustions_an_hour_apart_are_not_consecutive() {
-    let mut state = None;
-    for round in 0..5 {
-        for second in 0..6 {
-            let now = at(round * 3_700_000 + second * 1000);
-            let (next, verdict) = correct(state.as_ref(), now, None);
-            assert_eq!(
-                matches!(verdict, CorrectionVerdict::Wait(_)),
-                second == 5,
-                "round {round}: {verdict:?}"
-            );
-            state = Some(next);
-        }
-    }
 }
 
 #[test]
@@ -142,10 +116,6 @@ proptest! {
             let (next, verdict) = correct(state.as_ref(), at(now), None);
             if verdict == CorrectionVerdict::Correct {
                 corrected.push(now);
-            }
-            if let CorrectionVerdict::Wait(until) = verdict {
-                prop_assert!(until > at(now));
-                prop_assert!(until <= at(now) + PERIOD + SignedDuration::from_secs(1));
             }
             state = Some(stored(&next));
         }

@@ -218,7 +218,7 @@ fn status() -> Schema {
         "class": one_of(["ExternalEdit", "InputChange", "LogicUpgrade"]),
     }));
     let enforcement = object(json!({
-        "corrections": atomic_list(time()), "paused": boolean(), "against": text(), "exhaustions": int32(), "waitUntil": time(),
+        "corrections": atomic_list(time()), "paused": boolean(), "against": text(),
     }));
     let status = object(json!({
         "phase": one_of(Phase::ALL).about("The phase of the configuration."),

@@ -398,18 +398,4 @@ pub struct Enforcement {
     /// The conflicting field manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// How often in a row the limit of corrections was reached.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub exhaustions: u32,
-    /// No correction before this time, because the limit was reached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_until: Option<Time>,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature is serde's"
-)]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }

@@ -115,7 +115,7 @@ fn full() -> Value {
                 "time": time, "class": "ExternalEdit",
             }],
             "enforcement": {
-                "corrections": [time], "paused": true, "against": "kubectl-edit", "exhaustions": 3, "waitUntil": time,
+                "corrections": [time], "paused": true, "against": "kubectl-edit",
             },
             "nextWindow": time, "rolledBackTo": 3,
         },

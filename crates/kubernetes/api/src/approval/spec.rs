@@ -3,7 +3,7 @@
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::advisor::{Impact, MaintenanceWindow};
+use crate::advisor::{Impact, MaintenanceWindow, Phase};
 
 /// Which plans need which approvals, by whom, and when they may run.
 ///
@@ -46,4 +46,83 @@ pub struct ApprovalPolicySpec {
     /// The lifetime of an unused approval, as a Go duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals_expire_after: Option<String>,
+    /// Work in the cluster that holds disruptive items until it has finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_flight_gates: Vec<InFlightGate>,
+    /// Whom to notify about the selected configurations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notifications: Vec<Receiver>,
+}
+
+/// Work in the cluster that a disruptive item would interrupt: a preset, or objects and an expression.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InFlightGate {
+    /// Identifies the gate in messages.
+    pub name: String,
+    /// A ready-made gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<GatePreset>,
+    /// The kind of the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<GateObjects>,
+    /// A CEL expression over `object`: true while the object is in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+}
+
+/// A ready-made gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GatePreset {
+    /// VirtualMachineInstanceMigrations that have not finished.
+    Migrations,
+    /// DataVolumes and DataImportCrons that import or clone.
+    Imports,
+    /// Backups and Restores of Velero that have not finished.
+    Backups,
+}
+
+/// The kind of the objects of a gate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateObjects {
+    /// The group and version.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+/// A receiver of notifications. Its URL and keys are in a Secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receiver {
+    /// Names the receiver, and its keys in the Secret.
+    pub name: String,
+    /// What is sent.
+    #[serde(default)]
+    pub format: NotificationFormat,
+    /// The phases of which the receiver is notified; those that need a person if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// The URL of the console, for links.
+    #[serde(
+        rename = "consoleURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub console_url: Option<String>,
+}
+
+/// The payload of a notification.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NotificationFormat {
+    /// A CloudEvent in structured mode.
+    #[default]
+    CloudEvents,
+    /// An incoming webhook of Slack.
+    Slack,
+    /// A Teams workflow: a message with an adaptive card.
+    Teams,
+    /// The API of Alertmanager.
+    Alertmanager,
 }

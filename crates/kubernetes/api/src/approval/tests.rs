@@ -17,6 +17,18 @@ fn full() -> Value {
             "authorsMayApprove": true,
             "maintenanceWindows": [{ "schedule": "0 2 * * 6", "duration": "4h", "timeZone": "Europe/Rome" }],
             "approvalsExpireAfter": "72h",
+            "inFlightGates": [{
+                "name": "nightly-jobs",
+                "preset": "Migrations",
+                "objects": { "apiVersion": "batch/v1", "kind": "Job" },
+                "expression": "has(object.status.active)",
+            }],
+            "notifications": [{
+                "name": "team-chat",
+                "format": "Slack",
+                "phases": ["ReviewRequired"],
+                "consoleURL": "https://medley.example.com",
+            }],
         },
     })
 }

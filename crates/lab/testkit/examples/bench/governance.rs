@@ -64,6 +64,8 @@ pub(crate) async fn measure(
         registry: Registry::new(vec![Arc::new(Many::new(size.governed))]),
         version: "v1".to_owned(),
         namespace: HISTORY_NAMESPACE.to_owned(),
+        client: controllers::Registries::default().client().clone(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
     };
     controllers::governance::start(&manager, options).await?;
     let mut phases = Phases::follow(client.clone()).await?;

@@ -240,6 +240,7 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
         },
         registries: controllers::Registries::default(),
         addresses: platform::AddressPolicy::default(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
         payload_folders: Vec::new(),
     };
     controllers::start(&manager, &options).await?;

@@ -50,6 +50,16 @@ impl History {
         self.cache.synced().await;
     }
 
+    /// All ControllerRevisions in the namespace: the history, and the audit log.
+    pub(super) fn entries(&self) -> &Cache<ControllerRevision> {
+        &self.cache
+    }
+
+    /// Writes ControllerRevisions.
+    pub(super) fn writer(&self) -> &Writer<ControllerRevision> {
+        &self.writer
+    }
+
     /// The entries of a configuration, oldest first.
     pub(super) fn of(&self, config: &str) -> Arc<[Record]> {
         let mut entries = self.cache.list();

@@ -55,6 +55,7 @@ async fn all_metrics_are_described() -> anyhow::Result<()> {
         },
         registries: Registries::default(),
         addresses: AddressPolicy::default(),
+        audit_entries: crate::governance::AUDIT_ENTRIES,
         payload_folders: Vec::new(),
     };
     crate::start(&manager, &options).await?;

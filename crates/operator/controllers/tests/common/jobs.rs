@@ -45,6 +45,7 @@ impl Ours {
             }),
             registries: controllers::Registries::default(),
             addresses,
+            audit_entries: controllers::governance::AUDIT_ENTRIES,
             payload_folders: Vec::new(),
         };
         controllers::start(&manager, &options).await?;

@@ -163,6 +163,8 @@ async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
         registry: Registry::new(vec![Arc::new(ThreeItems)]),
         version: "v1".to_owned(),
         namespace: NAMESPACE.to_owned(),
+        client: crate::stage::receivers(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
     };
     let living = async {
         controllers::governance::start(&manager, options).await?;

@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DynamicObject, Patch, PostParams};
 use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
 use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{DeschedulerPlayer, TestCluster, by, wait_until};
@@ -31,6 +32,13 @@ const SIMULATION_SPEED: f64 = 600.0;
 /// Profile of most tests.
 pub(crate) const LOAD_AWARE: &str = "load-aware-rebalancing";
 pub(crate) const DENSITY: &str = "virt-higher-density";
+
+/// A client for receivers of notifications, which are on loopback here.
+pub(crate) fn receivers() -> oci::Client {
+    let addresses = AddressPolicy::allowing(AddressRange::LOOPBACK);
+    let settings = oci::Settings::for_service(oci::Roots::of_system(), addresses);
+    oci::Client::new(settings, oci::Routes::direct())
+}
 
 /// A cluster, with our operator or without.
 pub(crate) struct Stage {
@@ -109,6 +117,8 @@ impl Stage {
             registry,
             version: version.to_owned(),
             namespace: NAMESPACE.to_owned(),
+            client: receivers(),
+            audit_entries: controllers::governance::AUDIT_ENTRIES,
         };
         controllers::governance::start(&manager, options).await?;
         Ok(())

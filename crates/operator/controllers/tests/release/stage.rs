@@ -218,6 +218,7 @@ impl Stage {
             },
             registries: self.registries(),
             addresses: AddressPolicy::default(),
+            audit_entries: controllers::governance::AUDIT_ENTRIES,
             payload_folders: self.folders.lock().clone(),
         };
         controllers::start(&manager, &options).await?;

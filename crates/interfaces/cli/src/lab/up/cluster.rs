@@ -177,6 +177,7 @@ async fn work(
         imports,
         registries,
         addresses: addresses.clone(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
         payload_folders: Vec::new(),
     };
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;

@@ -26,6 +26,29 @@ fn ending(world: &Simulation, revision: i64) -> Option<PlanResult> {
     record.outcome.as_ref().map(|outcome| outcome.result)
 }
 
+/// Items behind one that has to be watched follow one another without a decision of their own.
+#[test]
+fn items_follow_in_a_batch_unless_anything_else_changes() {
+    let mut world = begun(|world| world.batches = true);
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, ["first", "second", "third"]);
+    assert_eq!(world.followed, 1, "third follows second");
+
+    // Another manager edits the last target while the item before is applied.
+    let mut world = begun(|world| world.batches = true);
+    world.roll_out("worker", 10);
+    world.overtaken = Some((config_map("third"), json!({ "data": { "interval": 7 } })));
+    world.run();
+    assert_eq!(world.written, ["first", "second"]);
+    assert_eq!(world.followed, 0);
+    assert_eq!(
+        world.status_and_reason("Failed"),
+        ("True".into(), "PlanStale".into())
+    );
+}
+
 /// B1, B2: right after the write the pool still reports that it is up to date.
 #[test]
 fn item_waits_for_the_previous_one() {

@@ -156,6 +156,22 @@ proptest! {
         }
     }
 
+    /// Applied in batches, it ends as one item after the other.
+    #[test]
+    fn batches_do_not_change_the_outcome(events in prop::collection::vec(any_event(), 1..16)) {
+        let mut one_by_one = Simulation::steps();
+        let mut batched = Simulation::steps();
+        batched.batches = true;
+        for event in &events {
+            happen(&mut one_by_one, event);
+            one_by_one.run();
+            happen(&mut batched, event);
+            batched.run();
+            same(&outcome(&batched), &outcome(&one_by_one), 0);
+            prop_assert_eq!(&batched.written, &one_by_one.written);
+        }
+    }
+
     /// With events while the operator is down it still converges, in order and under locks.
     #[test]
     fn events_while_down_are_handled(

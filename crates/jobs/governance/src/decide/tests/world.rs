@@ -32,10 +32,10 @@ use crate::recorder::Recorder;
 use crate::{profile, values};
 
 /// More rounds than any plan takes: a run that needs more does not converge.
-const MAX_ROUNDS: usize = 64;
+pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The result of a reconcile.
-enum Reconciled {
+pub(super) enum Reconciled {
     Continues,
     /// The time to requeue.
     Converged(Option<Timestamp>),
@@ -98,6 +98,9 @@ pub(crate) struct Simulation {
     pub(super) notices: Vec<Notice>,
     /// Number of effects so far, and the one after which the operator is killed.
     pub(super) effects: usize,
+    /// Whether items are applied in batches, and how many followed another one without a decision of their own.
+    pub(super) batches: bool,
+    pub(super) followed: usize,
     pub(crate) kill_after: Option<usize>,
 }
 
@@ -128,6 +131,8 @@ impl Simulation {
             trail: Vec::new(),
             notices: Vec::new(),
             effects: 0,
+            batches: false,
+            followed: 0,
             kill_after: None,
         }
     }
@@ -296,7 +301,7 @@ impl Simulation {
     }
 
     /// One reconcile, as in the operator.
-    fn step(&mut self) -> Result<Reconciled, Killed> {
+    pub(super) fn step(&mut self) -> Result<Reconciled, Killed> {
         let (snapshot, records) = self.facts();
         let decision = self.ask(&snapshot, &records, decide);
         let todo = decision.todo.clone();
@@ -331,6 +336,13 @@ impl Simulation {
                 self.effect()?;
                 return Ok(Reconciled::Continues);
             }
+            NextStep::Execute(execution) if self.batches => {
+                let stored = self.config.status.clone();
+                let decision = self.run_batch(&snapshot, &records, *execution);
+                // In the operator, too, only the decision at the end is written.
+                self.config.status = stored;
+                decision?
+            }
             NextStep::Execute(execution) => {
                 let result = self.carry_out(&execution)?;
                 let (snapshot, _) = self.facts();
@@ -353,7 +365,15 @@ impl Simulation {
         records: &[Record],
         question: impl FnOnce(&DecisionInputs<'_>) -> Decision,
     ) -> Decision {
-        question(&DecisionInputs {
+        question(&self.inputs(snapshot, records))
+    }
+
+    pub(super) fn inputs<'a>(
+        &'a self,
+        snapshot: &'a crate::Snapshot,
+        records: &'a [Record],
+    ) -> DecisionInputs<'a> {
+        DecisionInputs {
             config: &self.config,
             profile: self.profile.as_deref(),
             snapshot,
@@ -362,7 +382,7 @@ impl Simulation {
             recorder: &self.recorder,
             version: &self.version,
             now: self.now,
-        })
+        }
     }
 
     /// The current decision, without its effects.
@@ -405,7 +425,7 @@ impl Simulation {
         }
     }
 
-    fn carry_out(&mut self, execution: &Execution) -> Result<Executed, Killed> {
+    pub(super) fn carry_out(&mut self, execution: &Execution) -> Result<Executed, Killed> {
         let item = &execution.item;
         let target = &item.target_ref;
         if let Some((target, patch)) = self.overtaken.take() {

@@ -65,6 +65,7 @@ pub(super) async fn measure(
         },
         registries: controllers::Registries::default(),
         addresses: platform::AddressPolicy::default(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
         payload_folders: Vec::new(),
     };
     controllers::start(&manager, &options).await?;
