@@ -12,6 +12,7 @@
 //! is reported back ([`drafted`], [`recorded`], [`executed`]), which yields the next status.
 
 mod apply_item;
+mod diffs;
 mod draft;
 mod drift;
 mod execute;

@@ -17,6 +17,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
+use crate::mutators;
 use crate::profile::{Access, Profile, Registry};
 use crate::prototype;
 use crate::recorder::AUTHORITY;
@@ -54,6 +55,12 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
                 &["mutatingwebhookconfigurations"],
                 &READ,
             ),
+        ),
+        // What may have changed a target during admission, to name it in a status.
+        rule(
+            mutators::GROUP,
+            &mutators::REGISTRATIONS.map(|(_, plural)| plural),
+            &["list"],
         ),
         rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
         write_events(),

@@ -10,6 +10,7 @@
 //! Every decision is pure and lives in the crate `governance`. All state is in the status of the object: a reconcile
 //! that is interrupted at any point resumes from there.
 
+mod admission;
 mod advertise;
 mod approvals;
 mod carry_out;
@@ -368,7 +369,7 @@ impl GovernanceController {
                 // would find the old value and report drift.
                 cluster::wait_for_cache(&self.foreign, &written).await;
             }
-            if let Executed::Done = result {
+            if let Executed::Done | Executed::Kept(_) = result {
                 self.report.record_apply(&name, started.elapsed());
             }
             // The next decision has to see this write.

@@ -10,6 +10,7 @@ use crate::conditions::{
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
+use crate::deviation;
 use crate::snapshot::whole;
 
 /// Prepares for a new plan: the outcome of the previous one is written into the history first.
@@ -148,6 +149,8 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     status.source_snapshot_hash = Some(plan.hash);
     status.plan_digest = Some(plan.digest);
     status.operator_version = Some(facts.version.to_owned());
+    status.capabilities = plan::capabilities(&facts);
+    status.reviewed_digest = None;
     status
         .applied_options
         .clone_from(&facts.config.spec.options);
@@ -265,6 +268,7 @@ pub(super) fn adopt(decider: &mut Decider<'_>, index: usize) {
             .map(|former| former.revision)
             .or(decider.status.revision)
             .unwrap_or_default(),
+        deviations: deviation::losses(&item.deviations),
     };
     match known.and_then(|known| decider.status.applied.get_mut(known)) {
         Some(place) => *place = applied,

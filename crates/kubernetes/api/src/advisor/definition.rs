@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::json;
 
 use super::VirtPlatformConfig;
-use super::status::Phase;
+use super::status::{DeviationClass, Phase};
 use crate::definition::schema::{
     Schema, anything, atomic_list, boolean, int32, int64, map_list, object, one_of, set, text, time,
 };
@@ -212,11 +212,13 @@ fn status() -> Schema {
     }));
     let applied = object(json!({
         "name": text(), "targetRef": target(), "values": values(), "created": boolean(), "appliedAt": time(), "revision": int64(),
+        "deviations": deviations(),
     }));
     let drift = object(json!({
         "item": text(), "path": text(), "applied": anything(), "live": anything(), "manager": text(), "time": time(),
-        "class": one_of(["ExternalEdit", "InputChange", "LogicUpgrade"]),
+        "class": one_of(["ExternalEdit", "InputChange", "LogicUpgrade", "CapabilityChange"]),
     }));
+    let capability = object(json!({ "name": text(), "version": text(), "revision": text() }));
     let enforcement = object(json!({
         "corrections": atomic_list(time()), "paused": boolean(), "against": text(), "exhaustions": int32(), "waitUntil": time(),
     }));
@@ -237,11 +239,23 @@ fn status() -> Schema {
         "revision": int64(),
         "applied": atomic_list(applied.required(&["name", "targetRef", "values", "revision"])),
         "drift": atomic_list(drift.required(&["item", "path", "class"])),
+        "capabilities": atomic_list(capability.required(&["name", "version", "revision"]))
+            .about("The CustomResourceDefinitions that the plan was derived from."),
+        "reviewedDigest": text()
+            .about("The plan that was under review when action was set to Apply, where admission does not record approvals."),
         "enforcement": enforcement,
         "nextWindow": time(),
         "rolledBackTo": int64(),
     }));
     status.about("The observed state: the plan, its progress, and drift.")
+}
+
+fn deviations() -> Schema {
+    let deviation = object(json!({
+        "path": text(), "class": one_of(DeviationClass::ALL), "wanted": anything(), "kept": anything(), "by": text(),
+    }));
+    atomic_list(deviation.required(&["path", "class"]))
+        .about("What the API server keeps instead of what was sent.")
 }
 
 fn item() -> Schema {
@@ -264,6 +278,7 @@ fn item() -> Schema {
         "targetUid": text(),
         "unchanged": boolean(),
         "takeovers": atomic_list(takeover.required(&["path", "manager"])),
+        "deviations": deviations(),
     }));
     item.required(&["name", "targetRef"])
 }
