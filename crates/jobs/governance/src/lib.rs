@@ -10,6 +10,7 @@
 //! [`plan::Preview`], and steps are returned as data.
 
 pub mod admission;
+pub mod advertised;
 pub mod alerts;
 pub mod approval;
 pub mod collisions;

@@ -121,7 +121,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // when it leads, and beside the prototype's operator they are queued for when that stops.
     let alone = controller.prototype.running(Timestamp::now()).is_none();
     if manager.fence().is_leader() && alone {
-        advertise::ensure_all(&controller.client, &options.registry, &configs).await;
+        advertise::ensure_all(&controller.client, &options.registry, &configs, foreign).await;
     } else {
         for profile in options.registry.iter() {
             queue.add(Key::new("", profile.about().name));
@@ -228,7 +228,13 @@ impl Reconcile for GovernanceController {
             }
             let Some(config) = found else {
                 self.report.forget(&key.name);
-                advertise::ensure(&self.client, &self.options.registry, &key.name).await?;
+                advertise::ensure(
+                    &self.client,
+                    &self.options.registry,
+                    &key.name,
+                    &self.foreign,
+                )
+                .await?;
                 return Ok(Next::Wait);
             };
             if config.metadata.deletion_timestamp.is_some() {

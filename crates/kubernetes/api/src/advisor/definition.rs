@@ -120,7 +120,9 @@ fn options() -> Schema {
         "virtHigherDensity": virt_higher_density(),
         "nodeHealth": node_health(),
     }));
-    options.about("The options of the profile. Only the member of the selected profile may be set.")
+    options
+        .spelled_out()
+        .about("The options of the profile. Only the member of the selected profile may be set.")
 }
 
 fn load_aware() -> Schema {
