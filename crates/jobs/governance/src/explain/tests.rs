@@ -164,7 +164,7 @@ fn waiting_plan_lists_items_and_takeovers() {
     );
     assert_contains(
         &explanation.because,
-        "It takes data.interval from argocd: 1 becomes 60.",
+        "It takes data.interval from argocd, its owner since 2026-07-01T12:00:00Z: 1 becomes 60.",
     );
     assert_contains(&explanation.next, "medley approve steps --take-over");
     assert_contains(&explanation.next, "set action to 'Apply'");

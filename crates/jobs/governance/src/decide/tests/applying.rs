@@ -1,6 +1,9 @@
 //! The requests that apply one item, and what follows from their responses.
 
-use api::advisor::{ConsentedTakeover, FIELD_MANAGER, Item, Operation, Takeover, names};
+use api::advisor::{
+    ConsentedTakeover, Deviation, DeviationClass, FIELD_MANAGER, Item, Operation, Takeover,
+    names,
+};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -113,17 +116,33 @@ fn done() -> Next<Executed> {
     Next::Finished(Executed::Done)
 }
 
+fn twos() -> Value {
+    json!({ "a": 2 })
+}
+
 fn ones() -> Value {
     json!({ "a": 1 })
 }
 
 #[rstest]
-#[case::creates(None, vec![Response::Object(None), object("2", &ones())], vec![apply(None, false, false)], done())]
+#[case::creates(None, vec![Response::Object(None), object("2", &twos())], vec![apply(None, false, false)], done())]
 #[case::changes(
     Some(ones()),
-    vec![object("7", &ones()), object("7", &ones()), object("8", &ones())],
+    vec![object("7", &ones()), object("7", &twos()), object("8", &twos())],
     vec![apply(Some("7"), false, true), apply(Some("7"), false, false)],
     done()
+)]
+#[case::keeps_another_value(
+    Some(ones()),
+    vec![object("7", &ones()), object("7", &twos()), object("8", &ones())],
+    vec![apply(Some("7"), false, true), apply(Some("7"), false, false)],
+    Next::Finished(Executed::Kept(vec![Deviation {
+        path: "data.a".to_owned(),
+        class: DeviationClass::ChangedByAdmission,
+        wanted: Some(json!(2)),
+        kept: Some(json!(1)),
+        by: None,
+    }]))
 )]
 #[case::reads_again(
     Some(ones()),

@@ -419,7 +419,10 @@ fn default_is_no_takeover() {
     let takeovers = world.item(DESCHEDULER_ITEM).takeovers;
     let paths: Vec<_> = takeovers.iter().map(|one| one.path.as_str()).collect();
     assert_eq!(paths, [INTERVAL]);
-    assert!(diff(&world, DESCHEDULER_ITEM).contains("-  mode: Predictive\n+  mode: Automatic\n"));
+    let shown = diff(&world, DESCHEDULER_ITEM);
+    for line in ["-  mode: Predictive\n", "+  mode: Automatic\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:#?}", world.status());
