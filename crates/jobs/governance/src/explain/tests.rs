@@ -168,7 +168,12 @@ fn waiting_plan_lists_items_and_takeovers() {
     );
     assert_contains(&explanation.next, "medley approve steps --take-over");
     assert_contains(&explanation.next, "set action to 'Apply'");
-    world.action(Action::Apply);
+    // Without the named plan, Apply after the review would be consent.
+    let digest = world.status().plan_digest;
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        spec.approval.get_or_insert_default().plan_digest = digest;
+    });
     world.run();
     let explanation = explained(&world);
     assert_contains(
