@@ -281,11 +281,14 @@ pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Unconsent
 fn all_takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
     let of_item = |item: &Item| {
         let name = item.name.clone();
-        let takeovers = item.takeovers.iter().map(move |takeover| ConsentedTakeover {
-            item: name.clone(),
-            path: Some(takeover.path.clone()),
-            manager: Some(takeover.manager.clone()),
-        });
+        let takeovers = item
+            .takeovers
+            .iter()
+            .map(move |takeover| ConsentedTakeover {
+                item: name.clone(),
+                path: Some(takeover.path.clone()),
+                manager: Some(takeover.manager.clone()),
+            });
         takeovers.collect::<Vec<_>>()
     };
     items.iter().flat_map(of_item).collect()
@@ -411,9 +414,8 @@ impl ApprovalInputs<'_> {
     /// was not reviewed. Where a policy governs the plan, takeovers are consented to one by one.
     fn approval_consents(&self) -> bool {
         let approval = self.spec.approval.as_ref();
-        let is_plain = approval.is_none_or(|approval| {
-            approval.plan_digest.is_none() && approval.takeovers.is_empty()
-        });
+        let is_plain = approval
+            .is_none_or(|approval| approval.plan_digest.is_none() && approval.takeovers.is_empty());
         // What the status records counts only where admission does not: there, it knows the user, too.
         let is_reviewed = !self.valid().is_empty()
             || !self.recorder.is_trusted()

@@ -152,8 +152,10 @@ fn explains(deviation: &Deviation, difference: &Difference) -> bool {
         && same(deviation.kept.as_ref(), difference.live.as_ref())
 }
 
+/// Whether two values are the same; a null is read back from a status as absent.
 fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
-    match (one, other) {
+    let present = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    match (&present(one), &present(other)) {
         (Some(one), Some(other)) => values_equal(one, other),
         (one, other) => one.is_none() && other.is_none(),
     }

@@ -170,7 +170,10 @@ fn review(
 pub fn since(takeover: &Takeover) -> String {
     let since = takeover.since.as_ref();
     since.map_or_else(String::new, |since| {
-        format!(", its owner since {}", machinery::time::format_time(since.0))
+        format!(
+            ", its owner since {}",
+            machinery::time::format_time(since.0)
+        )
     })
 }
 

@@ -79,9 +79,8 @@ pub(crate) fn chosen(
     let schema = ServedSchema::of(kind);
     conflicts.retain(|conflict| {
         let mut owners = owners_among(&entries, &conflict.path);
-        let is_applied = owners.any(|(_, owner)| {
-            owner.manager == conflict.manager && owner.operation == "Apply"
-        });
+        let is_applied = owners
+            .any(|(_, owner)| owner.manager == conflict.manager && owner.operation == "Apply");
         is_applied || !schema.is_default(live, &conflict.path)
     });
     conflicts

@@ -18,11 +18,14 @@ fn options_have_defaults_and_ranges() {
     }
     let density = options("virt-higher-density");
     assert!(
-        density.contains("options.virtHigherDensity.memoryToRequestRatio (integer, default 150, 100 to 300): "),
+        density.contains(
+            "options.virtHigherDensity.memoryToRequestRatio (integer, default 150, 100 to 300): "
+        ),
         "{density}"
     );
     assert!(
-        density.contains("options.virtHigherDensity.ksmConfiguration.enabled (boolean, default true)"),
+        density
+            .contains("options.virtHigherDensity.ksmConfiguration.enabled (boolean, default true)"),
         "{density}"
     );
     assert_eq!(options("example-profile"), "");
@@ -40,5 +43,8 @@ fn prerequisites_are_named_by_their_served_version() {
          MachineConfig (machineconfiguration.openshift.io/v1), HyperConverged (hco.kubevirt.io/v1beta1)"
     );
     let none = prerequisites(&LoadAwareRebalancing, |_, _| None);
-    assert!(none.ends_with("HyperConverged (hco.kubevirt.io/v1 or v1beta1)"), "{none}");
+    assert!(
+        none.ends_with("HyperConverged (hco.kubevirt.io/v1 or v1beta1)"),
+        "{none}"
+    );
 }

@@ -3,8 +3,8 @@
 use api::advisor::{DriftClass, Item, ItemState, Operation};
 
 use super::Decider;
-use crate::plan::{self, Draft};
 use crate::diff;
+use crate::plan::{self, Draft};
 
 /// Sets the diffs of completed items to no change: their targets were just written and verified.
 pub(super) fn settle(decider: &mut Decider<'_>) {

@@ -8,9 +8,9 @@ use crate::conditions::{
     APPROVED, CONTESTED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE,
     is_true, message_of,
 };
+use crate::deviation;
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
-use crate::deviation;
 use crate::snapshot::whole;
 
 /// Prepares for a new plan: the outcome of the previous one is written into the history first.

@@ -20,8 +20,8 @@ use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
 use crate::plan::{self, Draft};
-use crate::snapshot::part_with;
 use crate::served::ServedSchema;
+use crate::snapshot::part_with;
 use crate::{deviation, ownership, values};
 
 /// Checks whether the targets are still as applied.
@@ -245,8 +245,7 @@ fn drift(facts: &DecisionInputs<'_>, status: &VirtPlatformConfigStatus) -> Vec<D
         }
         let live = facts.snapshot.target(&applied.target_ref);
         let object = live.map_or_else(Cow::default, |live| part_with(live, applied.values.keys()));
-        let differences =
-            deviation::unexplained(&applied.values, &object, &applied.deviations);
+        let differences = deviation::unexplained(&applied.values, &object, &applied.deviations);
         if differences.is_empty() {
             continue;
         }
@@ -264,7 +263,9 @@ fn drift(facts: &DecisionInputs<'_>, status: &VirtPlatformConfigStatus) -> Vec<D
             };
             // The API server attributes what it changes itself to the manager of the request; we wrote another value.
             let (manager, time) = writer
-                .filter(|(manager, _)| manager != FIELD_MANAGER && class == DriftClass::ExternalEdit)
+                .filter(|(manager, _)| {
+                    manager != FIELD_MANAGER && class == DriftClass::ExternalEdit
+                })
                 .map_or((None, None), |(manager, time)| (Some(manager), time));
             found.push(Drift {
                 item: applied.name.clone(),

@@ -29,7 +29,9 @@ fn default_belongs_to_a_manager_that_applied_it(
     let kind = Kind {
         version: "v1".to_owned(),
         plural: "things".to_owned(),
-        definition: Some(std::sync::Arc::new(serde_json::from_value(definition).unwrap())),
+        definition: Some(std::sync::Arc::new(
+            serde_json::from_value(definition).unwrap(),
+        )),
         objects: BTreeMap::new(),
     };
     let live = json!({

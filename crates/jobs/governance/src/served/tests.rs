@@ -52,7 +52,10 @@ const OVERCOMMIT: &str = "spec.higherWorkloadDensity.memoryOvercommitPercentage"
 )]
 #[case::without_a_default(json!({ "open": { "a": 1 } }), "spec.open.a", false)]
 fn default_is_recognised(#[case] spec: Value, #[case] path: &str, #[case] expected: bool) {
-    assert_eq!(schema().is_default(&json!({ "spec": spec }), path), expected);
+    assert_eq!(
+        schema().is_default(&json!({ "spec": spec }), path),
+        expected
+    );
 }
 
 #[test]

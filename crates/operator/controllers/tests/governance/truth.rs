@@ -274,7 +274,8 @@ async fn pruned_field_is_no_drift() -> anyhow::Result<()> {
         .await?;
     stage.others().await;
     stage.operator("v0.1.30").await?;
-    let options = json!({ "virtHigherDensity": { "enableSwap": false, "memoryToRequestRatio": 120 } });
+    let options =
+        json!({ "virtHigherDensity": { "enableSwap": false, "memoryToRequestRatio": 120 } });
     stage
         .edit(DENSITY, json!({ "action": "DryRun", "options": options }))
         .await?;
@@ -290,14 +291,20 @@ async fn pruned_field_is_no_drift() -> anyhow::Result<()> {
     let [pruned] = pruned.as_slice() else {
         panic!("one field is pruned: {:#?}", planned.deviations);
     };
-    assert!(pruned.path.starts_with("spec.ksmConfiguration"), "{pruned:?}");
+    assert!(
+        pruned.path.starts_with("spec.ksmConfiguration"),
+        "{pruned:?}"
+    );
     assert_eq!(pruned.kept, None);
 
     stage.edit(DENSITY, json!({ "action": "Apply" })).await?;
     let status = stage.reaches(DENSITY, Phase::Completed).await?;
     assert!(status.drift.is_empty(), "{:?}", status.drift);
     assert!(is_no_change(
-        item(&status, DENSITY_ITEM).diff.as_deref().unwrap_or_default()
+        item(&status, DENSITY_ITEM)
+            .diff
+            .as_deref()
+            .unwrap_or_default()
     ));
     tokio::time::sleep(QUIET_TIME).await;
     let status = stage.config(DENSITY).await?.status.unwrap_or_default();

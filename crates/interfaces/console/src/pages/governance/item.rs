@@ -61,7 +61,9 @@ impl ItemView {
             name: item.name.clone(),
             target: item.target_ref.to_string(),
             does: match item.operation {
-                Operation::Apply if lines.is_empty() && item.state == ItemState::Completed => "keeps",
+                Operation::Apply if lines.is_empty() && item.state == ItemState::Completed => {
+                    "keeps"
+                }
                 Operation::Apply if lines.is_empty() => "leaves unchanged",
                 Operation::Apply => "changes",
                 Operation::Restore => "releases fields of",

@@ -1,8 +1,7 @@
 //! The requests that apply one item, and what follows from their responses.
 
 use api::advisor::{
-    ConsentedTakeover, Deviation, DeviationClass, FIELD_MANAGER, Item, Operation, Takeover,
-    names,
+    ConsentedTakeover, Deviation, DeviationClass, FIELD_MANAGER, Item, Operation, Takeover, names,
 };
 use jiff::Timestamp;
 use proptest::prelude::*;

@@ -37,10 +37,7 @@ fn with_admission() -> Simulation {
     let mut world = Simulation::load_aware();
     let path = INTERVAL.split('.').map(str::to_owned).collect();
     let raised = vec![(path, json!(120))];
-    world
-        .cluster
-        .admission
-        .insert("cluster".to_owned(), raised);
+    world.cluster.admission.insert("cluster".to_owned(), raised);
     world
 }
 
@@ -151,7 +148,10 @@ fn value_changed_by_admission_is_no_drift() {
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:#?}", world.status());
-    assert_eq!(world.live(&descheduler(), "/spec/deschedulingIntervalSeconds"), 120);
+    assert_eq!(
+        world.live(&descheduler(), "/spec/deschedulingIntervalSeconds"),
+        120
+    );
     assert_eq!(world.item(DESCHEDULER_ITEM).deviations, predicted);
     assert!(is_no_change(&diff(&world, DESCHEDULER_ITEM)));
     assert_eq!(world.status().drift, []);
@@ -163,7 +163,8 @@ fn value_changed_by_admission_is_no_drift() {
     assert_eq!(world.phase(), Phase::Drifted);
     let shown = diff(&world, DESCHEDULER_ITEM);
     assert!(
-        shown.contains("-  deschedulingIntervalSeconds: 180\n+  deschedulingIntervalSeconds: 120\n"),
+        shown
+            .contains("-  deschedulingIntervalSeconds: 180\n+  deschedulingIntervalSeconds: 120\n"),
         "{shown}"
     );
     // So does what was desired: the policy is gone, and a user has set it.
@@ -249,11 +250,17 @@ fn changed_crd_is_a_changed_capability() {
     let condition = world.condition("UpgradeAvailable");
     assert_eq!(condition.reason, "CapabilitiesChanged");
     assert!(
-        condition.message.contains("spec.profileCustomizations.devEnableSoftTainter from true to <none>"),
+        condition
+            .message
+            .contains("spec.profileCustomizations.devEnableSoftTainter from true to <none>"),
         "{}",
         condition.message
     );
-    assert!(!condition.message.contains("plans differently"), "{}", condition.message);
+    assert!(
+        !condition.message.contains("plans differently"),
+        "{}",
+        condition.message
+    );
     assert_eq!(
         capability(&world.status()),
         [(
