@@ -21,6 +21,21 @@ use crate::values::{self, Difference, short};
 /// Maximum number of deviations of one item: the defaults of a large CRD would fill the status.
 const MAX_DEVIATIONS: usize = 32;
 
+/// Number of deviations of a plan above which defaults are left out: the status has to fit into one object, and the
+/// diff shows defaults anyway.
+const MAX_WITH_DEFAULTS: usize = 500;
+
+/// Leaves out the defaults of a plan that has too many deviations.
+pub(crate) fn fit(items: &mut [Item]) {
+    let all: usize = items.iter().map(|item| item.deviations.len()).sum();
+    if all > MAX_WITH_DEFAULTS {
+        for item in items {
+            item.deviations
+                .retain(|one| one.class != DeviationClass::Defaulted);
+        }
+    }
+}
+
 /// How the object that the server keeps differs from what an item requests. `live` is the object before the write.
 ///
 /// A field that was not sent and is new counts as well, unless it is metadata or status: it is a default, or admission

@@ -143,6 +143,7 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     let facts = decider.facts;
     let status = &mut decider.status;
     status.items = plan.items;
+    deviation::fit(&mut status.items);
     status.inputs = plan.inputs;
     status.warnings = plan.warnings;
     status.impact_severity = Some(plan.impact);

@@ -568,6 +568,7 @@ pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Dec
                 item.state = ItemState::InProgress;
                 item.message = Some("Applying configuration...".to_owned());
             });
+            deviation::fit(&mut decider.status.items);
             // The write has happened, so the item is tracked even if it never becomes healthy.
             draft::adopt(&mut decider, index);
             // An item without a wait is completed by the same status write.

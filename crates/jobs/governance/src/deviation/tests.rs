@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{attribute, describe, deviations, losses, unexplained};
+use super::{attribute, describe, deviations, fit, losses, unexplained};
 use crate::mutators::Mutator;
 use crate::plan;
 use crate::snapshot::Kind;
@@ -192,6 +192,36 @@ fn deviation_explains_only_the_kept_value() {
     assert_eq!(differs(json!({ "total": 5 })), 0, "as desired");
     assert_eq!(differs(json!({ "total": 10 })), 1, "edited");
     assert_eq!(differs(json!({})), 1, "removed");
+}
+
+#[test]
+fn defaults_of_a_long_plan_are_left_out() {
+    let with = |number: usize| {
+        let mut items = vec![item(&json!({ "total": 5 })); number];
+        for item in &mut items {
+            item.deviations = vec![
+                one(
+                    "spec.total",
+                    DeviationClass::ChangedByAdmission,
+                    json!(5),
+                    json!(9),
+                ),
+                one(
+                    "spec.interval",
+                    DeviationClass::Defaulted,
+                    json!("absent"),
+                    json!(3600),
+                ),
+            ];
+        }
+        fit(&mut items);
+        items
+            .iter()
+            .map(|item| item.deviations.len())
+            .sum::<usize>()
+    };
+    assert_eq!(with(250), 500);
+    assert_eq!(with(251), 251, "what was changed stays");
 }
 
 proptest! {
