@@ -4,7 +4,7 @@ use api::advisor::{Action, VirtPlatformConfig, names};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::{Arguments, PlanApproval};
+use super::{Arguments, PlanApproval, show};
 
 #[derive(Debug, Parser)]
 struct Line {
