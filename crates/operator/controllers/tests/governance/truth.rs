@@ -55,7 +55,7 @@ impl Stage {
             let object = serde_json::from_value(json!({
                 "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
                 "metadata": { "name": "cluster", "namespace": names::DESCHEDULER_NAMESPACE },
-                "spec": {},
+                "spec": { "profiles": ["LongLifecycle"] },
             }))?;
             let params = PostParams {
                 dry_run: true,
