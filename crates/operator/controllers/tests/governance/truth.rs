@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::advisor::{DeviationClass, DriftClass, Phase, names as marks};
 use fleet::operators::{HyperConvergedVersion, Installed, names};
-use governance::diff::is_no_change;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -14,10 +13,9 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{DeschedulerPlayer, Reply, WebhookServer, wait_until};
 
-use crate::stage::{DENSITY, LOAD_AWARE, Stage, WAIT_TIMEOUT, condition, item};
+use crate::stage::{LOAD_AWARE, Stage, WAIT_TIMEOUT, condition, item};
 
 const DESCHEDULER: &str = "enable-load-aware-descheduling";
-const DENSITY_ITEM: &str = "configure-higher-density";
 /// Long enough for a controller that corrects its own write to do so several times.
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
@@ -253,62 +251,6 @@ async fn field_changed_by_admission_is_no_drift() -> anyhow::Result<()> {
     assert_eq!(status.enforcement, None, "nothing was corrected");
     let after = stage.deschedulers().get("cluster").await?;
     assert_eq!(after.metadata.generation, before.metadata.generation);
-    Ok(())
-}
-
-/// A CRD whose schema lacks a field that the profile sets.
-#[tokio::test(flavor = "multi_thread")]
-async fn pruned_field_is_no_drift() -> anyhow::Result<()> {
-    let version = HyperConvergedVersion::V1Beta1;
-    let stage = Stage::with(Installed {
-        hyperconverged: Some(version),
-        ..Installed::demo()
-    })
-    .await?;
-    stage
-        .drop_property(
-            "hyperconvergeds.hco.kubevirt.io",
-            "v1beta1",
-            "ksmConfiguration",
-        )
-        .await?;
-    stage.others().await;
-    stage.operator("v0.1.30").await?;
-    let options =
-        json!({ "virtHigherDensity": { "enableSwap": false, "memoryToRequestRatio": 120 } });
-    stage
-        .edit(DENSITY, json!({ "action": "DryRun", "options": options }))
-        .await?;
-    let status = stage.reaches(DENSITY, Phase::ReviewRequired).await?;
-    let planned = item(&status, DENSITY_ITEM);
-    // HCO's own default of 100 belongs to no manager.
-    assert_eq!(planned.takeovers, []);
-    let pruned: Vec<_> = planned
-        .deviations
-        .iter()
-        .filter(|one| one.class == DeviationClass::PrunedBySchema)
-        .collect();
-    let [pruned] = pruned.as_slice() else {
-        panic!("one field is pruned: {:#?}", planned.deviations);
-    };
-    assert!(
-        pruned.path.starts_with("spec.ksmConfiguration"),
-        "{pruned:?}"
-    );
-    assert_eq!(pruned.kept, None);
-
-    stage.edit(DENSITY, json!({ "action": "Apply" })).await?;
-    let status = stage.reaches(DENSITY, Phase::Completed).await?;
-    assert!(status.drift.is_empty(), "{:?}", status.drift);
-    assert!(is_no_change(
-        item(&status, DENSITY_ITEM)
-            .diff
-            .as_deref()
-            .unwrap_or_default()
-    ));
-    tokio::time::sleep(QUIET_TIME).await;
-    let status = stage.config(DENSITY).await?.status.unwrap_or_default();
-    assert_eq!(status.phase, Some(Phase::Completed));
     Ok(())
 }
 
