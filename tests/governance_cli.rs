@@ -253,7 +253,7 @@ async fn fields_are_taken_over_with_consent_only() -> anyhow::Result<()> {
     has(
         &plan,
         &[
-            "enable-load-aware-descheduling:spec.mode from argocd: ",
+            "enable-load-aware-descheduling:spec.profiles from argocd, its owner since ",
             "medley approve load-aware-rebalancing --take-over approves it.",
         ],
     );
@@ -261,7 +261,7 @@ async fn fields_are_taken_over_with_consent_only() -> anyhow::Result<()> {
     has(
         &result,
         &[
-            "enable-load-aware-descheduling:spec.mode from argocd",
+            "enable-load-aware-descheduling:spec.profiles from argocd",
             "enable-load-aware-descheduling:spec.deschedulingIntervalSeconds from argocd",
             "--take-over",
         ],
@@ -273,7 +273,8 @@ async fn fields_are_taken_over_with_consent_only() -> anyhow::Result<()> {
     let line = ["approve", NAME, "--yes", "--take-over"];
     fixture.run(&line).await?.ok()?;
     let config = fixture.until(Phase::Completed).await?;
-    assert_eq!(config.spec.approval.unwrap().takeovers.len(), 3);
+    // Not spec.mode, which has the default of the CRD, and was not applied.
+    assert_eq!(config.spec.approval.unwrap().takeovers.len(), 2);
     let descheduler = fixture.deschedulers().get("cluster").await?;
     assert_eq!(descheduler.data["spec"]["mode"], "Automatic");
     Ok(())

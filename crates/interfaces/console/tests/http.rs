@@ -250,7 +250,8 @@ async fn roles_decide_what_users_see_and_do() -> anyhow::Result<()> {
         "All workers reboot",
         "enable-metrics",
         "<del>-   old: 1</del>",
-        "from <strong>kubectl-edit</strong>",
+        "from <strong>kubectl-edit</strong>, its owner since 2026-01-02T03:04:05Z",
+        "spec.interval is 60: changed by admission (MutatingAdmissionPolicy floor) to 120",
         "role medley-approver",
         "role medley-history-viewer",
     ] {

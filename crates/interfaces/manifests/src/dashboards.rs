@@ -43,7 +43,7 @@ const OVERVIEW: Dashboard = Dashboard {
             about: "Configurations with drift.",
             shape: Shape::Number,
             unit: Unit::Count,
-            queries: &[("count(medley_governance_drift > 0) or vector(0)", "drifted")],
+            queries: &[("sum(medley_governance_drift) or vector(0)", "drifted")],
         },
         Panel {
             title: "Plans under review",

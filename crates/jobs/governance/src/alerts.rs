@@ -13,12 +13,12 @@ use serde_json::Value;
 pub const ALERTS: [Alert; 5] = [
     Alert {
         name: "MedleyGovernanceDrift",
-        expression: "medley_governance_drift > 0",
+        expression: "medley_governance_drift == 1",
         lasting: Some("15m"),
         severity: Severity::Warning,
         labels: &[],
         summary: "{{ $labels.config }} is not in force as it was applied.",
-        description: "{{ $value }} fields differ from what VirtPlatformConfig {{ $labels.config }} applied, for 15 minutes. `medley explain {{ $labels.config }}` lists them and the managers that changed them.",
+        description: "Fields differ from what VirtPlatformConfig {{ $labels.config }} applied, for 15 minutes. `medley explain {{ $labels.config }}` lists them and the managers that changed them; medley_governance_drift_fields counts them.",
     },
     Alert {
         name: "MedleyGovernanceEnforcementPaused",

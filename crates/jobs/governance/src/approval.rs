@@ -30,6 +30,8 @@ pub struct ApprovedPlan {
     pub items: BTreeSet<String>,
     /// The approvals it is based on; the history entry of the run uses them up.
     pub approvals: Vec<Entry>,
+    /// The takeovers with consent: those listed in the specification, or all of the plan.
+    pub consent: Vec<ConsentedTakeover>,
 }
 
 impl ApprovedPlan {
@@ -94,7 +96,8 @@ pub enum ApprovalBlocker {
     /// The plan takes fields from other managers without consent.
     #[error(
         "The plan takes fields from other managers without consent: {}. List them in \
-         spec.approval.takeovers, or make the managers give them up.",
+         spec.approval.takeovers, or make the managers give them up. Where no policy requires approvals, setting action \
+         to 'DryRun' and, after the review, to 'Apply' consents as well.",
         listed(.0)
     )]
     TakeoverWithoutConsent(Vec<UnconsentedTakeover>),
@@ -274,6 +277,23 @@ pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Unconsent
     missing
 }
 
+/// Consent to exactly the takeovers that items list.
+fn all_takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
+    let of_item = |item: &Item| {
+        let name = item.name.clone();
+        let takeovers = item
+            .takeovers
+            .iter()
+            .map(move |takeover| ConsentedTakeover {
+                item: name.clone(),
+                path: Some(takeover.path.clone()),
+                manager: Some(takeover.manager.clone()),
+            });
+        takeovers.collect::<Vec<_>>()
+    };
+    items.iter().flat_map(of_item).collect()
+}
+
 /// Whether a path is the field, or contains it.
 fn covers(path: &str, field: &str) -> bool {
     field
@@ -316,6 +336,11 @@ pub struct ApprovalInputs<'a> {
     pub authors: &'a BTreeSet<String>,
     /// Whether admission records approvals.
     pub recorder: &'a Recorder,
+    /// `status.reviewedDigest`: the plan that was reviewed before the action was set to Apply, where admission does not
+    /// record that.
+    pub reviewed: Option<&'a str>,
+    /// Whether takeovers have to be listed in the specification ([`Floor::lists_takeovers`]).
+    pub lists_takeovers: bool,
     /// `metadata.generation` and `status.revision` of the configuration.
     pub position: (Option<i64>, Option<i64>),
     /// The progress of the plan.
@@ -362,15 +387,41 @@ impl ApprovalInputs<'_> {
             });
         }
         let items = closure(self.items, &approval.items).map_err(ApprovalBlocker::UnknownItem)?;
+        let consent = if self.approval_consents() {
+            all_takeovers(self.items)
+        } else {
+            approval.takeovers
+        };
         if !self.spec.bypass_optimistic_lock {
-            let mut missing = consented(self.items, &approval.takeovers);
+            let mut missing = consented(self.items, &consent);
             missing.retain(|missing| items.contains(&missing.item));
             if !missing.is_empty() {
                 return Err(ApprovalBlocker::TakeoverWithoutConsent(missing));
             }
         }
         let approvals = self.approved_by()?;
-        Ok(ApprovedPlan { items, approvals })
+        Ok(ApprovedPlan {
+            items,
+            approvals,
+            consent,
+        })
+    }
+
+    /// Whether the approval of the plan is consent to the takeovers that it lists.
+    ///
+    /// This is so for a plain `action: Apply` after the review of exactly this plan: with a `spec.approval` that names
+    /// the plan or takeovers, its author has chosen to which they consent. A plan that was made after the action was set
+    /// was not reviewed. Where a policy governs the plan, takeovers are consented to one by one.
+    fn approval_consents(&self) -> bool {
+        let approval = self.spec.approval.as_ref();
+        let is_plain = approval
+            .is_none_or(|approval| approval.plan_digest.is_none() && approval.takeovers.is_empty());
+        // What the status records counts only where admission does not: there, it knows the user, too.
+        let is_reviewed = !self.valid().is_empty()
+            || !self.recorder.is_trusted()
+                && !self.digest.is_empty()
+                && self.reviewed == Some(self.digest);
+        is_plain && !self.lists_takeovers && is_reviewed
     }
 
     /// The approvals on which the plan may be applied.

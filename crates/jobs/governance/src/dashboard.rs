@@ -33,7 +33,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
             about: "Fields of targets that differ from the applied state.",
             shape: Shape::Number,
             unit: Unit::Count,
-            queries: &[("sum(medley_governance_drift)", "fields")],
+            queries: &[("sum(medley_governance_drift_fields)", "fields")],
         },
         Panel {
             title: "Correction paused",
@@ -54,7 +54,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
             about: "Fields that differ, by configuration.",
             shape: Shape::Lines,
             unit: Unit::Count,
-            queries: &[("medley_governance_drift", "{{config}}")],
+            queries: &[("medley_governance_drift_fields", "{{config}}")],
         },
         Panel {
             title: "Age of plans",

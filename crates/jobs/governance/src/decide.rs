@@ -13,6 +13,7 @@
 
 mod apply_item;
 mod batch;
+mod diffs;
 mod draft;
 mod drift;
 mod execute;

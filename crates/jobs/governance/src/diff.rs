@@ -75,7 +75,7 @@ pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &st
         after.as_ref().map(yaml).unwrap_or_default(),
     );
     if old == new {
-        return format!("--- {from}\n+++ {to}\n{NO_CHANGES}\n");
+        return without_change(&from, &to);
     }
     TextDiff::from_lines(&old, &new)
         .unified_diff()
@@ -83,6 +83,21 @@ pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &st
         .context_radius(3)
         .header(&from, &to)
         .to_string()
+}
+
+/// The diff of an object that stays as it is.
+pub fn unchanged(name: &str, kind: &str) -> String {
+    let header = format!("{name} ({kind})");
+    without_change(&header, &header)
+}
+
+/// The diff of an object that is absent, and stays so.
+pub fn absent() -> String {
+    without_change(NOTHING, NOTHING)
+}
+
+fn without_change(from: &str, to: &str) -> String {
+    format!("--- {from}\n+++ {to}\n{NO_CHANGES}\n")
 }
 
 /// Whether a diff contains no change.

@@ -75,6 +75,11 @@ impl Response {
             429 => None,
             // Also 403: a missing permission is reported at once, instead of being retried until the timeout.
             400..500 => Some(Self::Rejected(status.message.clone())),
+            // Server-side apply of a field that the schema does not declare fails with a code that stands for a failure of
+            // the server; a retry cannot succeed.
+            500 if status.message.contains("field not declared in schema") => {
+                Some(Self::Rejected(status.message.clone()))
+            }
             _ => None,
         }
     }

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use api::advisor::{
-    Action, DriftClass, Item, ItemState, Operation, Phase, VirtPlatformConfig,
+    Action, DeviationClass, DriftClass, Item, ItemState, Operation, Phase, Takeover,
+    VirtPlatformConfig,
     VirtPlatformConfigStatus,
 };
 use kube_core::ResourceExt as _;
 
 use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE};
+use crate::deviation;
 use crate::diff::is_no_change;
 use crate::in_flight;
 use crate::values::short;
@@ -56,6 +58,7 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
     if phase != Phase::Drifted {
         because.extend(edits(&status));
     }
+    because.extend(deviations(&status));
     because.extend(
         status
             .warnings
@@ -88,7 +91,7 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
         }
         Phase::CompletedWithUpgrade => {
             next.push(format!(
-                "Review the plan of this version: set action to 'DryRun', check `medley diff {name}`, then run `medley approve {name}`."
+                "Review the plan made now: set action to 'DryRun', check `medley diff {name}`, then run `medley approve {name}`."
             ));
             next.push("Or leave it: nothing changes by itself.".to_owned());
         }
@@ -126,9 +129,10 @@ fn review(
         because.push(line + ".");
         for takeover in &item.takeovers {
             because.push(format!(
-                "  It takes {} from {}: {} becomes {}{}.",
+                "  It takes {} from {}{}: {} becomes {}{}.",
                 takeover.path,
                 takeover.manager,
+                since(takeover),
                 short(takeover.live.as_ref()),
                 short(takeover.wanted.as_ref()),
                 if takeover.reclaimed {
@@ -162,6 +166,33 @@ fn review(
     next.push(format!(
         "Approve it: `medley approve {name}{flag}`, or {or}. Refuse it: `medley reject {name}`."
     ));
+}
+
+/// Since when its manager owns a field, if that is known: `, its owner since 2026-01-01T00:00:00Z`.
+pub fn since(takeover: &Takeover) -> String {
+    let since = takeover.since.as_ref();
+    since.map_or_else(String::new, |since| {
+        format!(
+            ", its owner since {}",
+            machinery::time::format_time(since.0)
+        )
+    })
+}
+
+/// What the API server keeps instead of what the items request, one line each. Defaults are no cause for concern.
+fn deviations(status: &VirtPlatformConfigStatus) -> Vec<String> {
+    let mut lines = Vec::new();
+    for item in &status.items {
+        let kept = item.deviations.iter();
+        for one in kept.filter(|one| one.class != DeviationClass::Defaulted) {
+            lines.push(format!(
+                "The API server keeps another value: {}: {}.",
+                item.name,
+                deviation::describe(one)
+            ));
+        }
+    }
+    lines
 }
 
 /// The next step for a stale plan.

@@ -10,6 +10,7 @@
 //! [`plan::Preview`], and steps are returned as data.
 
 pub mod admission;
+pub mod advertised;
 pub mod alerts;
 pub mod approval;
 pub mod audit;
@@ -17,6 +18,7 @@ pub mod collisions;
 pub mod conditions;
 pub mod dashboard;
 pub mod decide;
+pub mod deviation;
 pub mod diff;
 pub mod enforcement;
 pub mod exchange;
@@ -25,6 +27,7 @@ pub mod hash;
 pub mod health;
 pub mod in_flight;
 pub mod intent;
+pub mod mutators;
 pub mod notifications;
 pub mod ownership;
 pub mod plan;
@@ -37,6 +40,7 @@ pub mod remediation;
 mod restore;
 pub mod roles;
 mod rollback;
+pub mod served;
 pub mod snapshot;
 mod status_patch;
 pub mod timeout;

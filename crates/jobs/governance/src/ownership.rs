@@ -12,6 +12,8 @@ use kube_core::Status;
 use machinery::apply::{FieldSet, PathElement, path_text, values_equal};
 use serde_json::{Value, json};
 
+use crate::served::ServedSchema;
+use crate::snapshot::Kind;
 use crate::values::normal;
 
 /// A field owned by another manager that an apply would change.
@@ -55,6 +57,33 @@ pub fn conflicts(status: &Status) -> Vec<Conflict> {
             }
         })
         .collect()
+}
+
+/// The conflicts over fields that their manager chose.
+///
+/// An API server attributes the defaults of a schema to the client that creates or updates the object, although it did
+/// not send them. A field that has its default value belongs to a manager only if that has applied it: server-side
+/// apply owns what was sent.
+pub(crate) fn chosen(
+    mut conflicts: Vec<Conflict>,
+    live: &Value,
+    kind: Option<&Kind>,
+) -> Vec<Conflict> {
+    if conflicts.is_empty() {
+        return conflicts;
+    }
+    let entries = live
+        .pointer("/metadata/managedFields")
+        .and_then(|entries| serde_json::from_value::<Vec<ManagedFieldsEntry>>(entries.clone()).ok())
+        .unwrap_or_default();
+    let schema = ServedSchema::of(kind);
+    conflicts.retain(|conflict| {
+        let mut owners = owners_among(&entries, &conflict.path);
+        let is_applied = owners
+            .any(|(_, owner)| owner.manager == conflict.manager && owner.operation == "Apply");
+        is_applied || !schema.is_default(live, &conflict.path)
+    });
+    conflicts
 }
 
 /// Parses `conflict with "name" with subresource "status" using apps/v1 at 2026-01-01T00:00:00Z`; all but the name may

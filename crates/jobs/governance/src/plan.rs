@@ -7,6 +7,7 @@
 //! ```
 
 mod dry_run;
+mod forecast;
 #[cfg(test)]
 mod tests;
 
@@ -14,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use api::advisor::{
-    Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef,
-    VirtPlatformConfig, names,
+    Applied, Capability, Deviation, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation,
+    TargetRef, VirtPlatformConfig, names,
 };
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
 pub use dry_run::DryRun;
+pub(crate) use forecast::diff_now;
 
 use crate::collisions::{Collision, collisions};
 use crate::decide::DecisionInputs;
@@ -30,7 +32,7 @@ use crate::ownership::Conflict;
 use crate::profile::{Prerequisite, Profile, Refusal, impact};
 use crate::rollback::Before;
 use crate::snapshot::{Snapshot, whole};
-use crate::{diff, hash, ownership, rollback, timeout, values, window};
+use crate::{deviation, diff, hash, ownership, rollback, timeout, values, window};
 
 /// Field manager that owns restored fields whose former owner is not known.
 pub const ROLLBACK_MANAGER: &str = "virt-advisor-operator-rollback";
@@ -192,6 +194,23 @@ impl fmt::Display for ImpactChange {
         let Self { item, planned, now } = self;
         write!(f, "the impact of item '{item}' was {planned} and is {now}")
     }
+}
+
+/// The CustomResourceDefinitions that a plan of these inputs is derived from.
+pub(crate) fn capabilities(facts: &DecisionInputs<'_>) -> Vec<Capability> {
+    let uses = facts.profile.map(Profile::uses).unwrap_or_default().iter();
+    uses.filter_map(|uses| {
+        let kind = facts.snapshot.kind(uses.of)?;
+        let meta = &kind.definition.as_ref()?.metadata;
+        let generation = meta.generation.unwrap_or_default();
+        Some(Capability {
+            name: meta.name.clone()?,
+            version: kind.version.clone(),
+            // The generation begins anew when the CRD is created again.
+            revision: format!("{}/{generation}", meta.uid.as_deref().unwrap_or_default()),
+        })
+    })
+    .collect()
 }
 
 /// Generates the draft from the current inputs.
@@ -399,8 +418,10 @@ pub struct Preview {
     pub live: Option<Value>,
     /// The resulting target; absent if it would be deleted.
     pub result: Option<Value>,
-    /// Fields owned by other managers that the item would change.
+    /// Fields owned by other managers that the item would change, without defaults that no manager chose.
     pub conflicts: Vec<Conflict>,
+    /// What the API server would keep instead of what the item requests.
+    pub deviations: Vec<Deviation>,
     /// Why the API server would reject it.
     pub refused: Option<String>,
 }
@@ -457,6 +478,7 @@ pub fn assemble(
             item.impact_severity = Some(Impact::Low);
         }
         item.unchanged = unchanged;
+        item.deviations.clone_from(&preview.deviations);
         item.target_uid = live
             .and_then(|live| live["metadata"]["uid"].as_str())
             .map(str::to_owned);
@@ -532,10 +554,14 @@ pub(crate) fn in_force(item: &Item, snapshot: &Snapshot) -> bool {
     match (item.operation, live) {
         (Operation::Delete, live) => live.is_none(),
         (_, None) => false,
-        (Operation::Apply, Some(live)) => item
-            .desired_state
-            .as_ref()
-            .is_none_or(|desired| impact::in_force(&live, desired)),
+        (Operation::Apply, Some(live)) => {
+            let desired = item.desired_state.as_ref();
+            desired.is_none_or(|desired| impact::in_force(&live, desired))
+                // Applied again, it would be kept as it is again.
+                || (!item.deviations.is_empty()
+                    && deviation::unexplained(&wanted_values(item), &live, &item.deviations)
+                        .is_empty())
+        }
         (Operation::Restore, Some(live)) => {
             values::managed(&live, &item.managed_fields).is_ok_and(|now| now == wanted_values(item))
         }

@@ -14,7 +14,7 @@ pub const EVENTS: &[Event] = events! {
     Normal "InProgress" KIND => "a plan starts to be applied";
     Normal "Completed" KIND => "everything is applied and in force";
     Warning "CompletedWithErrors" KIND => "a plan was applied, and some items failed";
-    Normal "CompletedWithUpgrade" KIND => "this version of the operator would plan differently";
+    Normal "CompletedWithUpgrade" KIND => "a plan made now would differ: the operator or a CustomResourceDefinition changed";
     Warning "Failed" KIND => "a plan could not be generated or applied";
     Warning "PlanStale" KIND => "an approved plan is not applied, because its targets have changed since";
     Normal "RolledBack" KIND => "a revision of the history is in force again";
@@ -59,7 +59,7 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "InProgress": "A plan is being applied.",
         "Completed": "Everything is in force.",
         "CompletedWithErrors": "Some items failed.",
-        "CompletedWithUpgrade": "It is in force, and this version of the operator plans differently.",
+        "CompletedWithUpgrade": "It is in force, and a plan made now would differ.",
         "Failed": "The plan could not be generated or applied.",
         "Drifted": "Another manager changed the applied state.",
         "Ignored": "The configuration is not managed."
@@ -96,8 +96,10 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "NoOtherController": "No other controller is known to set the fields of the current plan.";
         "False" "Ignored": "The action is Ignore.";
     }
-    of KIND, "UpgradeAvailable": "This version of the operator would plan differently." {
+    of KIND, "UpgradeAvailable": "A plan made now would differ, by the version of the operator or by what the cluster offers." {
         "True" "LogicChanged": "The state in force comes from an older version of the profile."
+            => "Set the action to DryRun to review the changes.";
+        "True" "CapabilitiesChanged": "A CustomResourceDefinition of a target or an input changed; the message names it and what differs."
             => "Set the action to DryRun to review the changes.";
         "False" "NoLogicChange": "The plan would be the same.";
         "False" "ManuallyAligned": "The targets match the new plan.";

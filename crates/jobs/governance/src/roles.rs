@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::in_flight;
+use crate::mutators;
 use crate::notifications;
 use crate::profile::{Access, Profile, Registry};
 use crate::prototype;
@@ -56,6 +57,12 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
                 &["mutatingwebhookconfigurations"],
                 &READ,
             ),
+        ),
+        // What may have changed a target during admission, to name it in a status.
+        rule(
+            mutators::GROUP,
+            &mutators::REGISTRATIONS.map(|(_, plural)| plural),
+            &["list"],
         ),
         rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
         write_events(),

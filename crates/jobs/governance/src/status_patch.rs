@@ -29,6 +29,8 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
         revision,
         applied,
         drift,
+        capabilities,
+        reviewed_digest,
         enforcement,
         next_window,
         rolled_back_to,
@@ -61,6 +63,8 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     patch.field("revision", &old.revision, revision);
     patch.list("applied", &old.applied, applied);
     patch.field("drift", &old.drift, drift);
+    patch.field("capabilities", &old.capabilities, capabilities);
+    patch.field("reviewedDigest", &old.reviewed_digest, reviewed_digest);
     patch.field("enforcement", &old.enforcement, enforcement);
     patch.field("nextWindow", &old.next_window, next_window);
     patch.field("rolledBackTo", &old.rolled_back_to, rolled_back_to);

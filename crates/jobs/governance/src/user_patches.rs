@@ -293,6 +293,9 @@ impl PlanApproval {
             used: &[],
             authors: &approval::authors(annotation(names::AUTHORS)),
             recorder,
+            reviewed: None,
+            // The patch names the plan, so that its takeovers need consent of their own.
+            lists_takeovers: true,
             position: (config.metadata.generation, status.revision),
             progress: Progress::Waiting,
             now,

@@ -19,8 +19,9 @@ pub use spec::{
     Rejection, RequiredApprovals, VirtPlatformConfig, VirtPlatformConfigSpec,
 };
 pub use status::{
-    Applied, ApprovalRequirement, Drift, DriftClass, Enforcement, Impact, Input, Item, ItemState,
-    Operation, Phase, Takeover, TargetRef, VirtPlatformConfigStatus,
+    Applied, ApprovalRequirement, Capability, Deviation, DeviationClass, Drift, DriftClass,
+    Enforcement, Impact, Input, Item, ItemState, Operation, Phase, Takeover, TargetRef,
+    VirtPlatformConfigStatus,
 };
 
 /// The API group.
@@ -46,6 +47,8 @@ pub mod names {
     pub const DOCUMENTATION_URL: &str = "advisor.kubevirt.io/documentation-url";
     /// What has to be installed for a profile.
     pub const PREREQUISITES: &str = "advisor.kubevirt.io/prerequisites";
+    /// The options of a profile with their defaults and ranges.
+    pub const OPTIONS: &str = "advisor.kubevirt.io/options";
     /// Marks a configuration the operator created to advertise its profile.
     pub const AUTO_CREATED: &str = "advisor.kubevirt.io/auto-created";
     /// The category of a profile (a label).

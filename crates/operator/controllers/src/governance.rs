@@ -10,6 +10,7 @@
 //! Every decision is pure and lives in the crate `governance`. All state is in the status of the object: a reconcile
 //! that is interrupted at any point resumes from there.
 
+mod admission;
 mod advertise;
 mod approvals;
 mod audit;
@@ -136,7 +137,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // when it leads, and beside the prototype's operator they are queued for when that stops.
     let alone = controller.prototype.running(Timestamp::now()).is_none();
     if manager.fence().is_leader() && alone {
-        advertise::ensure_all(&controller.client, &options.registry, &configs).await;
+        advertise::ensure_all(&controller.client, &options.registry, &configs, foreign).await;
     } else {
         for profile in options.registry.iter() {
             queue.add(Key::new("", profile.about().name));
@@ -251,7 +252,13 @@ impl Reconcile for GovernanceController {
             }
             let Some(config) = found else {
                 self.report.forget(&key.name);
-                advertise::ensure(&self.client, &self.options.registry, &key.name).await?;
+                advertise::ensure(
+                    &self.client,
+                    &self.options.registry,
+                    &key.name,
+                    &self.foreign,
+                )
+                .await?;
                 return Ok(Next::Wait);
             };
             if config.metadata.deletion_timestamp.is_some() {
@@ -400,7 +407,7 @@ impl GovernanceController {
                 // would find the old value and report drift.
                 cluster::wait_for_cache(&self.foreign, &written).await;
             }
-            if let Executed::Done = result {
+            if let Executed::Done | Executed::Kept(_) = result {
                 self.report.record_apply(&name, started.elapsed());
             }
             // The next decision has to see this write.

@@ -33,6 +33,8 @@ mod remediation;
 mod rollback;
 #[path = "governance/stories.rs"]
 mod stories;
+#[path = "governance/truth.rs"]
+mod truth;
 #[path = "governance/upgrade.rs"]
 mod upgrade;
 #[path = "governance/windows.rs"]

@@ -102,6 +102,8 @@ fn show(approving: &PlanApproval, config: &VirtPlatformConfig, with_diffs: bool)
     );
     let takeovers = render::takeovers(&items);
     text.push_str(&section("Taken over from other managers", &takeovers));
+    let deviations = render::deviations(&items);
+    text.push_str(&section("Kept otherwise by the API server", &deviations));
     text.push_str(&section("Warnings", &status.warnings));
     text.push('\n');
     if with_diffs {

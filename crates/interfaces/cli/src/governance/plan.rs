@@ -135,6 +135,8 @@ fn text(planned: &Planned, wide: bool) -> String {
     text.push_str(&render::items(&plan.items, wide));
     let takeovers = render::takeovers(&plan.items);
     text.push_str(&section("Taken over from other managers", &takeovers));
+    let deviations = render::deviations(&plan.items);
+    text.push_str(&section("Kept otherwise by the API server", &deviations));
     text.push_str(&section("Derived from", &render::inputs(&plan.inputs)));
     text.push_str(&section("Warnings", &plan.warnings));
     text.push_str(&section("Approval", &approval(planned)));

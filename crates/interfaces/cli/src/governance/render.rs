@@ -1,8 +1,10 @@
 //! Plans and their items as text.
 
+use ::governance::deviation::describe;
 use ::governance::diff;
+use ::governance::explain::since;
 use ::governance::values::short;
-use api::advisor::{Input, Item};
+use api::advisor::{DeviationClass, Input, Item};
 
 use crate::output::table;
 
@@ -62,10 +64,11 @@ pub(super) fn takeovers(items: &[Item]) -> Vec<String> {
     for item in items {
         for takeover in &item.takeovers {
             lines.push(format!(
-                "{}:{} from {}: {} becomes {}{}",
+                "{}:{} from {}{}: {} becomes {}{}",
                 item.name,
                 takeover.path,
                 takeover.manager,
+                since(takeover),
                 short(takeover.live.as_ref()),
                 short(takeover.wanted.as_ref()),
                 if takeover.reclaimed {
@@ -77,6 +80,19 @@ pub(super) fn takeovers(items: &[Item]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What the API server keeps instead of what items request, one per line.
+pub(super) fn deviations(items: &[Item]) -> Vec<String> {
+    let lines = |item: &Item| {
+        let kept = item.deviations.iter();
+        // The diff shows the defaults.
+        let kept = kept.filter(|one| one.class != DeviationClass::Defaulted);
+        let described = kept.map(describe);
+        let described = described.map(|text| format!("{}:{text}", item.name));
+        described.collect::<Vec<_>>()
+    };
+    items.iter().flat_map(lines).collect()
 }
 
 /// The inputs a plan was derived from, one per line.

@@ -186,7 +186,14 @@ impl ConsoleFixture {
                 {
                     "name": "descheduler", "impactSeverity": "Low", "dependsOn": ["enable-metrics"],
                     "targetRef": { "apiVersion": "v1", "kind": "KubeDescheduler", "name": "cluster" },
-                    "takeovers": [{ "path": "spec.mode", "manager": "kubectl-edit", "live": "Automatic", "wanted": "Predictive" }],
+                    "takeovers": [{
+                        "path": "spec.mode", "manager": "kubectl-edit", "since": "2026-01-02T03:04:05Z",
+                        "live": "Automatic", "wanted": "Predictive",
+                    }],
+                    "deviations": [{
+                        "path": "spec.interval", "class": "ChangedByAdmission", "wanted": 60, "kept": 120,
+                        "by": "MutatingAdmissionPolicy floor",
+                    }],
                 },
             ],
         }))

@@ -100,6 +100,12 @@ impl Floor {
         requirements
     }
 
+    /// Whether takeovers of a plan of this impact need consent one by one, and not only the approval of the plan: any
+    /// policy about it asks for more than that.
+    pub fn lists_takeovers(&self, impact: Impact) -> bool {
+        needed(&self.own, impact) > 0 || self.selected.iter().any(|policy| policy.is_about(impact))
+    }
+
     /// The lifetime of an approval: the shortest of all policies. An unparsable one is an error, because ignoring it
     /// would extend the limit that the policy sets.
     pub fn lifetime(&self) -> Result<SignedDuration, String> {

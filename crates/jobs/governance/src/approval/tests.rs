@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod consent;
 mod policies;
 
 const PLAN: &str = "sha256:aaaa";
@@ -254,6 +255,8 @@ struct Case {
     used: Vec<Entry>,
     authors: BTreeSet<String>,
     recorder: Recorder,
+    /// `status.reviewedDigest`.
+    reviewed: Option<&'static str>,
     progress: Progress,
     now: Timestamp,
 }
@@ -269,6 +272,7 @@ impl Case {
             used: Vec::new(),
             authors: BTreeSet::from(["author".to_owned()]),
             recorder: Recorder::Trusted,
+            reviewed: None,
             progress: Progress::Waiting,
             now: time(60),
         }
@@ -287,6 +291,8 @@ impl Case {
             used: &self.used,
             authors: &self.authors,
             recorder: &self.recorder,
+            reviewed: self.reviewed,
+            lists_takeovers: floor.lists_takeovers(self.impact),
             position: (Some(7), Some(2)),
             progress: self.progress,
             now: self.now,

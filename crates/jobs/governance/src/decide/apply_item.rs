@@ -11,13 +11,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::advisor::{FIELD_MANAGER, Operation, names};
+use api::advisor::{Deviation, FIELD_MANAGER, Operation, names};
 use serde_json::{Value, json};
 
 use super::execute::takeovers_without_consent;
 use super::{Executed, Execution, Lock, lock};
 use crate::exchange::{Next, Request, Response};
-use crate::{ownership, plan, restore};
+use crate::snapshot::Kind;
+use crate::{deviation, ownership, plan, restore};
 
 /// Attempts at a target that other managers keep changing before the reconcile fails and is requeued.
 ///
@@ -30,7 +31,10 @@ pub const MAX_ATTEMPTS: usize = 8;
 pub struct ItemExecution<'a> {
     execution: &'a Execution,
     config: &'a str,
+    kind: Option<&'a Kind>,
     attempts: usize,
+    /// The target before the write.
+    before: Option<Value>,
     step: ItemStep,
 }
 
@@ -49,12 +53,18 @@ enum ItemStep {
 }
 
 impl<'a> ItemExecution<'a> {
-    /// Starts with the first request. `config` is the name of the configuration.
-    pub fn start(execution: &'a Execution, config: &'a str) -> (Self, Request) {
+    /// Starts with the first request. `config` is the name of the configuration, `kind` that of the target.
+    pub fn start(
+        execution: &'a Execution,
+        config: &'a str,
+        kind: Option<&'a Kind>,
+    ) -> (Self, Request) {
         let started = Self {
             execution,
             config,
+            kind,
             attempts: 1,
+            before: None,
             step: ItemStep::Read,
         };
         (started, Request::Read)
@@ -69,6 +79,7 @@ impl<'a> ItemExecution<'a> {
             // starts again.
             (ItemStep::DryRun { desired, .. }, Response::Object(_)) => self.apply(desired, false),
             (ItemStep::DryRun { live, desired }, Response::Conflicts(conflicts)) => {
+                let conflicts = ownership::chosen(conflicts, &live, self.kind);
                 // `None`: whether a field was ours is decided by the approved plan, not by the state at this moment.
                 let takeovers = ownership::takeovers(&conflicts, &live, &desired, None);
                 let without_consent = takeovers_without_consent(self.execution, &takeovers);
@@ -81,7 +92,7 @@ impl<'a> ItemExecution<'a> {
             (ItemStep::Restore(left), Response::Object(now)) => {
                 self.restore(&now.unwrap_or_default(), left)
             }
-            (ItemStep::Last, Response::Object(_)) => Next::Finished(Executed::Done),
+            (ItemStep::Last, Response::Object(kept)) => Next::Finished(self.outcome(kept.as_ref())),
             (_, Response::Rejected(why)) => Next::Finished(Executed::Refused(why)),
             (_, Response::Outdated | Response::Conflicts(_)) => self.read_again(),
         }
@@ -103,10 +114,12 @@ impl<'a> ItemExecution<'a> {
     fn attempt(&mut self, live: Option<Value>) -> Next<Executed> {
         let Execution { item, bypass, .. } = self.execution;
         match lock(item, live.as_ref(), self.config, *bypass) {
-            Lock::Done => return Next::Finished(Executed::Done),
+            // Applied before a kill: what the dry run of the plan predicted.
+            Lock::Done => return Next::Finished(kept_as(item.deviations.clone())),
             Lock::Stale(why) => return Next::Finished(Executed::Stale(why)),
             Lock::Free => {}
         }
+        self.before.clone_from(&live);
         match (item.operation, live) {
             // There is no resourceVersion to send. If another client creates the object now, the apply without force
             // either conflicts, and the next read finds the plan stale, or touches no field of theirs.
@@ -122,6 +135,13 @@ impl<'a> ItemExecution<'a> {
             }
             (Operation::Delete | Operation::Restore, None) => Next::Finished(Executed::Done),
         }
+    }
+
+    /// The result of the last write, by the object in its response.
+    fn outcome(&self, kept: Option<&Value>) -> Executed {
+        let item = &self.execution.item;
+        let compare = |kept| deviation::deviations(item, self.before.as_ref(), kept, self.kind);
+        kept_as(kept.map(compare).unwrap_or_default())
     }
 
     fn dry_run(&mut self, live: Value) -> Next<Executed> {
@@ -200,6 +220,14 @@ impl<'a> ItemExecution<'a> {
         let mut object = plan::identity(&item.target_ref, &json!({}));
         object["metadata"]["resourceVersion"] = revision.clone();
         self.apply(object, true)
+    }
+}
+
+fn kept_as(deviations: Vec<Deviation>) -> Executed {
+    if deviations.is_empty() {
+        Executed::Done
+    } else {
+        Executed::Kept(deviations)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use api::advisor::{ItemState, VirtPlatformConfigStatus};
+use api::advisor::{ConsentedTakeover, ItemState, VirtPlatformConfigStatus};
 
 use super::execute::{execution, take_result, window_of};
 use super::{Decider, Decision, DecisionInputs, Executed, Execution, NextStep, Notice, review};
@@ -20,6 +20,8 @@ pub struct Batch {
     notices: Vec<Notice>,
     /// The approved items.
     granted: BTreeSet<String>,
+    /// The takeovers with consent.
+    consent: Vec<ConsentedTakeover>,
 }
 
 /// How to continue after an item.
@@ -37,11 +39,15 @@ impl Batch {
     /// Begins with the status of the configuration, whose decision was to execute an item.
     pub fn begin(facts: &DecisionInputs<'_>) -> Self {
         let decider = Decider::new(*facts);
-        let granted = review::granted(&decider).map(|granted| granted.items);
+        let granted = review::granted(&decider);
+        let (granted, consent) = granted
+            .map(|granted| (granted.items, granted.consent))
+            .unwrap_or_default();
         Self {
             status: decider.status,
             notices: decider.notices,
-            granted: granted.unwrap_or_default(),
+            granted,
+            consent,
         }
     }
 
@@ -90,7 +96,7 @@ impl Batch {
             status: std::mem::take(&mut self.status),
             notices: Vec::new(),
         };
-        let next = execution(&decider, index, item);
+        let next = execution(&decider, index, item, self.consent.clone());
         self.status = decider.status;
         // A disruptive item starts with a decision of its own, on live reads.
         (!next.is_disruptive()).then(|| Box::new(next))

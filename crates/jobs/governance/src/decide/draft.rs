@@ -8,6 +8,7 @@ use crate::conditions::{
     APPROVED, CONTESTED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE,
     is_true, message_of,
 };
+use crate::deviation;
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
 use crate::snapshot::whole;
@@ -142,12 +143,15 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     let facts = decider.facts;
     let status = &mut decider.status;
     status.items = plan.items;
+    deviation::fit(&mut status.items);
     status.inputs = plan.inputs;
     status.warnings = plan.warnings;
     status.impact_severity = Some(plan.impact);
     status.source_snapshot_hash = Some(plan.hash);
     status.plan_digest = Some(plan.digest);
     status.operator_version = Some(facts.version.to_owned());
+    status.capabilities = plan::capabilities(&facts);
+    status.reviewed_digest = None;
     status
         .applied_options
         .clone_from(&facts.config.spec.options);
@@ -265,6 +269,7 @@ pub(super) fn adopt(decider: &mut Decider<'_>, index: usize) {
             .map(|former| former.revision)
             .or(decider.status.revision)
             .unwrap_or_default(),
+        deviations: deviation::losses(&item.deviations),
     };
     match known.and_then(|known| decider.status.applied.get_mut(known)) {
         Some(place) => *place = applied,

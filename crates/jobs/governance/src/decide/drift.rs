@@ -8,19 +8,21 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::advisor::{
-    Action, Drift, DriftClass, Item, ItemState, Operation, Phase, VirtPlatformConfigStatus,
+    Action, Drift, DriftClass, FIELD_MANAGER, Item, ItemState, Operation, Phase,
+    VirtPlatformConfigStatus,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::DynamicObject;
 
-use super::{Decider, Decision, DecisionInputs, NextStep, draft, execute, review};
+use super::{Decider, Decision, DecisionInputs, NextStep, diffs, draft, execute, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
 use crate::plan::{self, Draft};
+use crate::served::ServedSchema;
 use crate::snapshot::part_with;
-use crate::{ownership, values};
+use crate::{deviation, ownership, values};
 
 /// Checks whether the targets are still as applied.
 pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
@@ -36,6 +38,7 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
     // that made the plan stale.
     if decider.status.phase == Some(Phase::Failed) {
         note_drift(&mut decider);
+        diffs::refresh(&mut decider, None);
         report_drift(&mut decider);
         return decider.rest(None);
     }
@@ -44,6 +47,7 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
     {
         // State applied by earlier plans is still in force.
         note_drift(&mut decider);
+        diffs::refresh(&mut decider, None);
         report_drift(&mut decider);
         return decider.rest(None);
     }
@@ -65,12 +69,13 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
     }
     note_drift(&mut decider);
     mark_items(&mut decider);
+    diffs::refresh(&mut decider, Some(&draft));
     // Before upgrades, whose message compares with the applied state: while a target is edited, that state is not in
     // force.
-    if !decider.status.drift.is_empty() {
+    if diffs::is_edited(&decider) {
         return drifted(decider, &draft);
     }
-    if !draft.same_as(&decider.status.items) {
+    if !draft.same_as(&decider.status.items) || !decider.status.drift.is_empty() {
         return upgradable(decider, &draft);
     }
     same_logic(&mut decider);
@@ -83,21 +88,23 @@ fn aligned(draft: &Draft, decider: &Decider<'_>) -> bool {
         .status
         .applied
         .iter()
-        .map(|applied| (&applied.target_ref, &applied.values))
+        .map(|applied| (&applied.target_ref, applied))
         .collect();
     draft.items.iter().all(|item| {
         let wanted = plan::wanted_values(item);
         // Applying would release fields that are no longer desired.
-        let gives_up = applied.get(&item.target_ref).is_some_and(|applied| {
-            let changes = values::changes(applied, &wanted);
+        let applied = applied.get(&item.target_ref);
+        let gives_up = applied.is_some_and(|applied| {
+            let changes = values::changes(&applied.values, &wanted);
             changes.iter().any(|change| change.to.is_none())
         });
+        let deviations = applied.map_or(&[][..], |applied| &applied.deviations);
         let live = decider.facts.snapshot.target(&item.target_ref);
         item.operation == Operation::Apply
             && !gives_up
             && live.is_some_and(|live| {
                 let part = part_with(live, wanted.keys());
-                values::differences(&wanted, &part).is_empty()
+                deviation::unexplained(&wanted, &part, deviations).is_empty()
             })
     })
 }
@@ -136,6 +143,7 @@ fn in_sync(mut decider: Decider<'_>, draft: Draft) -> Decision {
         draft::adopt(&mut decider, index);
     }
     mark_items(&mut decider);
+    diffs::refresh(&mut decider, None);
     if drifted {
         decider.notice(
             false,
@@ -161,6 +169,7 @@ fn take_over(decider: &mut Decider<'_>, draft: Draft) {
                 last_transition_time: Some(Time(decider.facts.now)),
                 base: known.and_then(|old| old.base.clone()),
                 diff: known.and_then(|old| old.diff.clone()),
+                deviations: known.map_or_else(Vec::new, |old| old.deviations.clone()),
                 ..item
             }
         })
@@ -171,6 +180,7 @@ fn take_over(decider: &mut Decider<'_>, draft: Draft) {
 
 /// This version plans the same as the one that generated the plan.
 fn same_logic(decider: &mut Decider<'_>) {
+    decider.status.capabilities = plan::capabilities(&decider.facts);
     if decider.status.operator_version.as_deref() != Some(decider.facts.version) {
         decider.status.operator_version = Some(decider.facts.version.to_owned());
         if crate::conditions::get(&decider.status.conditions, UPGRADE_AVAILABLE)
@@ -210,8 +220,9 @@ pub(super) fn report_drift(decider: &mut Decider<'_>) {
 
 /// Sets the message of drifted items, and resets that of others.
 fn mark_items(decider: &mut Decider<'_>) {
-    let drifted = decider.status.drift.iter().map(|drift| drift.item.clone());
-    let drifted: BTreeSet<_> = drifted.collect();
+    let drifted = decider.status.drift.iter();
+    let drifted = drifted.filter(|drift| drift.class == DriftClass::ExternalEdit);
+    let drifted: BTreeSet<_> = drifted.map(|drift| drift.item.clone()).collect();
     for index in 0..decider.status.items.len() {
         let changed = drifted.contains(&decider.status.items[index].name);
         decider.touch(index, |item| {
@@ -234,12 +245,28 @@ fn drift(facts: &DecisionInputs<'_>, status: &VirtPlatformConfigStatus) -> Vec<D
         }
         let live = facts.snapshot.target(&applied.target_ref);
         let object = live.map_or_else(Cow::default, |live| part_with(live, applied.values.keys()));
-        for difference in values::differences(&applied.values, &object) {
+        let differences = deviation::unexplained(&applied.values, &object, &applied.deviations);
+        if differences.is_empty() {
+            continue;
+        }
+        let schema = ServedSchema::of(facts.snapshot.kind_of(&applied.target_ref));
+        // Of an object that is gone, nothing was pruned.
+        let pruned = live.map_or_else(BTreeSet::new, |_| schema.pruned(&applied.values));
+        for difference in differences {
             let writer = live.and_then(|live: &std::sync::Arc<DynamicObject>| {
                 ownership::last_writer(&live.metadata, &difference.path)
             });
-            let (manager, time) =
-                writer.map_or((None, None), |(manager, time)| (Some(manager), time));
+            let class = if pruned.contains(&difference.path) {
+                DriftClass::CapabilityChange
+            } else {
+                DriftClass::ExternalEdit
+            };
+            // The API server attributes what it changes itself to the manager of the request; we wrote another value.
+            let (manager, time) = writer
+                .filter(|(manager, _)| {
+                    manager != FIELD_MANAGER && class == DriftClass::ExternalEdit
+                })
+                .map_or((None, None), |(manager, time)| (Some(manager), time));
             found.push(Drift {
                 item: applied.name.clone(),
                 path: difference.path,
@@ -247,7 +274,7 @@ fn drift(facts: &DecisionInputs<'_>, status: &VirtPlatformConfigStatus) -> Vec<D
                 live: difference.live,
                 manager,
                 time: time.map(Time),
-                class: DriftClass::ExternalEdit,
+                class,
             });
         }
     }
@@ -331,9 +358,21 @@ fn enforce(mut decider: Decider<'_>, against: Option<&str>) -> Decision {
     }
 }
 
-/// This version plans differently: waits until a user requests the new plan.
+/// A plan made now differs: waits until a user requests it.
 fn upgradable(mut decider: Decider<'_>, draft: &Draft) -> Decision {
-    let changes = wanted_changes(&decider.status, &draft.items, DriftClass::LogicUpgrade);
+    let former = decider.status.operator_version.as_deref();
+    // With the same version, only what the profile found in the cluster can have changed.
+    let is_upgrade = former != Some(decider.facts.version);
+    let class = if is_upgrade {
+        DriftClass::LogicUpgrade
+    } else {
+        DriftClass::CapabilityChange
+    };
+    let mut changes = wanted_changes(&decider.status, &draft.items, class);
+    // What the schema has no more, and the profile still requests.
+    let mut lost = std::mem::take(&mut decider.status.drift);
+    lost.retain(|lost| !changes.iter().any(|change| change.path == lost.path));
+    changes.append(&mut lost);
     let changes_text: Vec<_> = changes
         .iter()
         .map(|change| {
@@ -346,24 +385,50 @@ fn upgradable(mut decider: Decider<'_>, draft: &Draft) -> Decision {
             )
         })
         .collect();
-    let message = format!(
-        "Operator {} plans differently than {}: {}. Change action to 'DryRun' to review.",
-        decider.facts.version,
-        decider
-            .status
-            .operator_version
-            .as_deref()
-            .unwrap_or("the version before"),
-        if changes_text.is_empty() {
-            "other items".to_owned()
+    let changes_text = if changes_text.is_empty() {
+        "other items".to_owned()
+    } else {
+        changes_text.join("; ")
+    };
+    let capabilities = changed_capabilities(&decider);
+    let (reason, cause) = if is_upgrade {
+        let also = if capabilities.is_empty() {
+            String::new()
         } else {
-            changes_text.join("; ")
-        },
-    );
+            format!(" ({capabilities})")
+        };
+        let version = decider.facts.version;
+        let former = former.unwrap_or("the version before");
+        let cause = format!("Operator {version} plans differently than {former}{also}");
+        ("LogicChanged", cause)
+    } else if capabilities.is_empty() {
+        let cause = "Capabilities changed: the cluster is not as it was planned for";
+        ("CapabilitiesChanged", cause.to_owned())
+    } else {
+        let cause = format!("Capabilities changed: {capabilities}");
+        ("CapabilitiesChanged", cause)
+    };
+    let message = format!("{cause}: {changes_text}. Change action to 'DryRun' to review.");
     decider.status.drift = changes;
-    decider.condition(UPGRADE_AVAILABLE, true, "LogicChanged", &message);
+    decider.condition(UPGRADE_AVAILABLE, true, reason, &message);
     decider.enter(Phase::CompletedWithUpgrade, None, &message);
     decider.rest(None::<Timestamp>)
+}
+
+/// How the CustomResourceDefinitions differ from those that the plan was derived from.
+fn changed_capabilities(decider: &Decider<'_>) -> String {
+    let now = plan::capabilities(&decider.facts);
+    let former = &decider.status.capabilities;
+    let changed = now.iter().filter_map(|now| {
+        let former = former.iter().find(|former| former.name == now.name)?;
+        if former.version != now.version {
+            let (name, old, new) = (&now.name, &former.version, &now.version);
+            return Some(format!("{name} is served as {new}, and was as {old}"));
+        }
+        (former.revision != now.revision)
+            .then(|| format!("the CustomResourceDefinition {} changed", now.name))
+    });
+    changed.collect::<Vec<_>>().join(", ")
 }
 
 /// The changes of applied state that the draft would cause: `applied` is the state in force, `live` the newly desired
@@ -377,7 +442,7 @@ pub(super) fn wanted_changes(
     for item in items {
         let mut applied = status.applied.iter();
         let applied = applied.find(|applied| applied.target_ref == item.target_ref);
-        if applied.is_none() && class != DriftClass::LogicUpgrade {
+        if applied.is_none() && class == DriftClass::InputChange {
             continue;
         }
         let now = applied

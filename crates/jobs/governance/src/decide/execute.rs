@@ -7,21 +7,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::advisor::{
-    Action, ConsentedTakeover, FailurePolicy, Impact, Item, ItemState, Operation, Phase, Takeover,
+    Action, ConsentedTakeover, Deviation, FailurePolicy, Impact, Item, ItemState, Operation, Phase,
+    Takeover,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::{Decider, Decision, DecisionInputs, NextStep, draft, review};
-use crate::approval::ApprovalBlocker;
+use super::{Decider, Decision, DecisionInputs, NextStep, diffs, draft, review};
+use crate::approval::{ApprovalBlocker, ApprovedPlan};
 use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
 use crate::health::{self, Health};
 use crate::plan::Draft;
 use crate::record::{Outcome, PlanResult, Record, RecordedItem};
 use crate::timeout::{self, TimeoutVerdict};
 use crate::window::{State as Window, Windows};
-use crate::{approval, ownership, plan, values};
+use crate::{approval, deviation, ownership, plan, values};
 
 /// An item to execute.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ impl Execution {
 pub enum Result {
     /// The item is applied, now or before.
     Done,
+    /// The item is applied, and the API server keeps these fields otherwise than requested.
+    Kept(Vec<Deviation>),
     /// The target has changed since the plan was generated.
     Stale(String),
     /// It would take over fields without consent.
@@ -83,7 +86,7 @@ pub(super) fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool
             // Both are needed. The mark stays when another manager edits the fields; equal values alone may have been
             // there before the plan, and then the fields are not ours yet.
             if plan::bears_our_mark(item, live, config)
-                && values::differences(&wanted, live).is_empty()
+                && deviation::unexplained(&wanted, live, &item.deviations).is_empty()
             {
                 return Lock::Done;
             }
@@ -197,7 +200,7 @@ pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
     };
     // [`recorded`] has set it, unless the operator was killed between the entry and the status.
     decider.status.revision = Some(entry.revision);
-    next_step(decider, Some((&granted.items, &draft)))
+    next_step(decider, Some((&granted, &draft)))
 }
 
 /// Stops before the next item, and plans again.
@@ -205,8 +208,8 @@ fn supersede(decider: Decider<'_>, why: &str) -> Decision {
     decider.start_over(Some(why))
 }
 
-/// Takes the next step. `granted` has the approved items, and the draft of a new plan.
-fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draft)>) -> Decision {
+/// Takes the next step. `granted` has the approved plan, and the draft of a new one.
+fn next_step(mut decider: Decider<'_>, granted: Option<(&ApprovedPlan, &Draft)>) -> Decision {
     let facts = decider.facts;
     let spec = &facts.config.spec;
     let mut left_out = false;
@@ -229,7 +232,7 @@ fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draf
             ItemState::Pending => {
                 let item = decider.status.items[index].clone();
                 let Some((granted, draft)) =
-                    granted.filter(|(granted, _)| granted.contains(&item.name))
+                    granted.filter(|(granted, _)| granted.items.contains(&item.name))
                 else {
                     // The items behind it may still run: `approval::closure` has added what they depend on.
                     left_out = true;
@@ -239,11 +242,11 @@ fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draf
                     return wait_for_window(decider, index, next);
                 }
                 // After the window check: a change while the plan waited has to stop it before its first item.
-                if let Some(why) = changed_since_review(&decider, granted, draft) {
+                if let Some(why) = changed_since_review(&decider, &granted.items, draft) {
                     return review::stale(decider, &why);
                 }
                 decider.status.next_window = None;
-                let execution = execution(&decider, index, item);
+                let execution = execution(&decider, index, item, granted.consent.clone());
                 return decider.end(NextStep::Execute(Box::new(execution)));
             }
         }
@@ -284,7 +287,12 @@ fn changed_since_review(
     review::staleness(&decider.facts, &pending)
 }
 
-pub(super) fn execution(decider: &Decider<'_>, index: usize, item: Item) -> Execution {
+pub(super) fn execution(
+    decider: &Decider<'_>,
+    index: usize,
+    item: Item,
+    consent: Vec<ConsentedTakeover>,
+) -> Execution {
     let spec = &decider.facts.config.spec;
     // The owners before the revisions that are undone, not before those that stay.
     let mut applied = decider.status.applied.iter();
@@ -306,7 +314,7 @@ pub(super) fn execution(decider: &Decider<'_>, index: usize, item: Item) -> Exec
         index,
         item,
         bypass: spec.bypass_optimistic_lock,
-        consent: spec.approval.clone().unwrap_or_default().takeovers,
+        consent,
         owners,
     }
 }
@@ -450,6 +458,7 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
     decider.clear(PLAN_STALE, "Applied", "The plan was applied");
     // While both are equal, `plan::draft` is empty; otherwise the same rollback would be planned again.
     decider.status.rolled_back_to = decider.facts.config.spec.rollback_to;
+    diffs::settle(&mut decider);
     if failed > 0 {
         let message = format!(
             "{} ({failed} failed)",
@@ -491,7 +500,7 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
 }
 
 /// The history entry of a plan that starts.
-fn record(decider: &Decider<'_>, granted: approval::ApprovedPlan) -> Record {
+fn record(decider: &Decider<'_>, granted: ApprovedPlan) -> Record {
     let facts = decider.facts;
     let items = decider
         .status
@@ -555,12 +564,18 @@ pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Dec
 
 /// Takes the result of an item into the status.
 pub(super) fn take_result(mut decider: Decider<'_>, index: usize, result: Result) -> Decision {
+    let (result, deviations) = match result {
+        Result::Kept(deviations) => (Result::Done, deviations),
+        result => (result, Vec::new()),
+    };
     match result {
-        Result::Done => {
+        Result::Done | Result::Kept(_) => {
             decider.touch(index, |item| {
+                item.deviations = deviations;
                 item.state = ItemState::InProgress;
                 item.message = Some("Applying configuration...".to_owned());
             });
+            deviation::fit(&mut decider.status.items);
             // The write has happened, so the item is tracked even if it never becomes healthy.
             draft::adopt(&mut decider, index);
             // An item without a wait is completed by the same status write.

@@ -17,6 +17,9 @@ use crate::{ownership, plan, values};
 /// The prototype's message for a stale plan; the changes are appended.
 const STALE: &str = "Plan is stale: target resources have been modified since plan generation. Please regenerate the plan by changing action to DryRun, then review and re-approve.";
 
+/// The reason of the condition Approved while a plan is under review.
+const NOT_REQUESTED: &str = "NotRequested";
+
 /// Checks whether a waiting plan is still valid, and whether it is approved.
 pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
     if let Some(decision) = decider.close_if_open() {
@@ -31,6 +34,7 @@ pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
         if decider.wants_another_plan() || !apply_requested {
             return decider.start_over(None);
         }
+        note_review(&mut decider);
     }
     let stale = staleness(&decider.facts, &decider.status.items);
     match plan::draft(&decider.facts) {
@@ -75,6 +79,21 @@ pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
         return ask(decider);
     }
     wait(decider)
+}
+
+/// Records that the plan in status was under review when the action was set to Apply, where admission does not.
+///
+/// The status was written under DryRun: a later one would have failed, since it is written with the resourceVersion
+/// that it was decided on. If the plan changes with the same edit, the next one replaces the record.
+fn note_review(decider: &mut Decider<'_>) {
+    let approved = crate::conditions::get(&decider.status.conditions, APPROVED);
+    let was_under_review = approved.is_some_and(|condition| condition.reason == NOT_REQUESTED);
+    if was_under_review && !decider.facts.recorder.is_trusted() {
+        decider
+            .status
+            .reviewed_digest
+            .clone_from(&decider.status.plan_digest);
+    }
 }
 
 /// Whether all targets are in the desired state of the plan.
@@ -167,7 +186,7 @@ pub(super) fn wait(mut decider: Decider<'_>) -> Decision {
             "InputChanged",
             "The plan changed by itself and has to be reviewed".to_owned(),
         ),
-        None => ("NotRequested", "action is 'DryRun'".to_owned()),
+        None => (NOT_REQUESTED, "action is 'DryRun'".to_owned()),
     };
     decider.condition(APPROVED, false, reason, &why);
     decider.enter(Phase::ReviewRequired, None, &message);
@@ -237,6 +256,8 @@ pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::ApprovedPlan, A
             .unwrap_or_default(),
         authors: &approval::authors(annotation(names::AUTHORS)),
         recorder: facts.recorder,
+        reviewed: status.reviewed_digest.as_deref(),
+        lists_takeovers: floor.lists_takeovers(impact),
         position: (facts.config.metadata.generation, status.revision),
         progress,
         now: facts.now,

@@ -16,6 +16,7 @@ mod pools;
 pub(crate) mod profiles;
 mod stories;
 mod trust;
+mod truth;
 mod undoing;
 mod verifying;
 mod world;

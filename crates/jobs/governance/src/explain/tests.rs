@@ -164,11 +164,16 @@ fn waiting_plan_lists_items_and_takeovers() {
     );
     assert_contains(
         &explanation.because,
-        "It takes data.interval from argocd: 1 becomes 60.",
+        "It takes data.interval from argocd, its owner since 2026-07-01T12:00:00Z: 1 becomes 60.",
     );
     assert_contains(&explanation.next, "medley approve steps --take-over");
     assert_contains(&explanation.next, "set action to 'Apply'");
-    world.action(Action::Apply);
+    // Without the named plan, Apply after the review would be consent.
+    let digest = world.status().plan_digest;
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        spec.approval.get_or_insert_default().plan_digest = digest;
+    });
     world.run();
     let explanation = explained(&world);
     assert_contains(

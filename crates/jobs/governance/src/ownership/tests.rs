@@ -5,6 +5,52 @@ use serde_json::json;
 
 use super::*;
 
+/// A schema with a default; the creator of an object owns it, although it did not send it.
+#[rstest]
+#[case::default_of_the_creator("Update", "Predictive", false)]
+#[case::applied_default("Apply", "Predictive", true)]
+#[case::chosen("Update", "Automatic", true)]
+fn default_belongs_to_a_manager_that_applied_it(
+    #[case] operation: &str,
+    #[case] mode: &str,
+    #[case] is_chosen: bool,
+) {
+    let mode_schema = json!({ "type": "string", "default": "Predictive" });
+    let definition = json!({
+        "metadata": { "name": "things.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": { "kind": "Thing", "plural": "things" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
+                "type": "object",
+                "properties": { "spec": { "type": "object", "properties": { "mode": mode_schema } } },
+            } } }],
+        },
+    });
+    let kind = Kind {
+        version: "v1".to_owned(),
+        plural: "things".to_owned(),
+        definition: Some(std::sync::Arc::new(
+            serde_json::from_value(definition).unwrap(),
+        )),
+        objects: BTreeMap::new(),
+    };
+    let live = json!({
+        "metadata": { "managedFields": [{
+            "manager": "hco", "operation": operation, "fieldsType": "FieldsV1",
+            "fieldsV1": { "f:spec": { "f:mode": {} } },
+        }] },
+        "spec": { "mode": mode },
+    });
+    let conflict = Conflict {
+        manager: "hco".to_owned(),
+        path: "spec.mode".to_owned(),
+        since: None,
+    };
+    let left = chosen(vec![conflict.clone()], &live, Some(&kind));
+    assert_eq!(!left.is_empty(), is_chosen);
+    assert_eq!(chosen(vec![conflict.clone()], &live, None), [conflict]);
+}
+
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }

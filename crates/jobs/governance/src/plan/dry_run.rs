@@ -4,7 +4,8 @@ use api::advisor::{FIELD_MANAGER, Item, Operation};
 
 use super::{Preview, unmarked, wanted_values};
 use crate::exchange::{Next, Request, Response};
-use crate::restore;
+use crate::snapshot::Kind;
+use crate::{deviation, ownership, restore};
 
 /// Dry-runs an item: reads its target, and sends the write without persisting it.
 ///
@@ -12,6 +13,7 @@ use crate::restore;
 #[derive(Debug)]
 pub struct DryRun<'a> {
     item: &'a Item,
+    kind: Option<&'a Kind>,
     preview: Preview,
     step: DryRunStep,
 }
@@ -25,10 +27,11 @@ enum DryRunStep {
 }
 
 impl<'a> DryRun<'a> {
-    /// Starts with the first request.
-    pub fn start(item: &'a Item) -> (Self, Request) {
+    /// Starts with the first request. `kind` is that of the target.
+    pub fn start(item: &'a Item, kind: Option<&'a Kind>) -> (Self, Request) {
         let dry_run = Self {
             item,
+            kind,
             preview: Preview::default(),
             step: DryRunStep::Read,
         };
@@ -57,7 +60,10 @@ impl<'a> DryRun<'a> {
             }
             (DryRunStep::Apply { force: false }, Response::Conflicts(conflicts)) => {
                 // The forced dry run yields the resulting object, for the diff; nothing is persisted by either.
-                self.preview.conflicts = conflicts;
+                self.preview.conflicts = match &self.preview.live {
+                    Some(live) => ownership::chosen(conflicts, live, self.kind),
+                    None => conflicts,
+                };
                 self.apply(true)
             }
             (_, Response::Rejected(why)) => {
@@ -104,6 +110,11 @@ impl<'a> DryRun<'a> {
     }
 
     fn finish(&mut self) -> Next<Preview> {
+        let Preview { live, result, .. } = &self.preview;
+        if let Some(result) = result {
+            self.preview.deviations =
+                deviation::deviations(self.item, live.as_ref(), result, self.kind);
+        }
         Next::Finished(std::mem::take(&mut self.preview))
     }
 }

@@ -30,7 +30,8 @@ fn full() -> Value {
         }],
         "drift": [{ "item": "one", "path": "data.ours", "live": null, "class": "ExternalEdit" }],
         "enforcement": { "corrections": [time], "paused": true },
-        "nextWindow": time, "rolledBackTo": 1,
+        "nextWindow": time, "rolledBackTo": 1, "reviewedDigest": "sha256:a",
+        "capabilities": [{ "name": "things.example.com", "version": "v1", "revision": "u/1" }],
     })
 }
 

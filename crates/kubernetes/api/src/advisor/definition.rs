@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::json;
 
 use super::VirtPlatformConfig;
-use super::status::Phase;
+use super::status::{DeviationClass, Phase};
 use crate::definition::schema::{
     Schema, anything, atomic_list, boolean, int32, int64, map_list, object, one_of, set, text, time,
 };
@@ -120,7 +120,9 @@ fn options() -> Schema {
         "virtHigherDensity": virt_higher_density(),
         "nodeHealth": node_health(),
     }));
-    options.about("The options of the profile. Only the member of the selected profile may be set.")
+    options
+        .spelled_out()
+        .about("The options of the profile. Only the member of the selected profile may be set.")
 }
 
 fn load_aware() -> Schema {
@@ -212,11 +214,13 @@ fn status() -> Schema {
     }));
     let applied = object(json!({
         "name": text(), "targetRef": target(), "values": values(), "created": boolean(), "appliedAt": time(), "revision": int64(),
+        "deviations": deviations(),
     }));
     let drift = object(json!({
         "item": text(), "path": text(), "applied": anything(), "live": anything(), "manager": text(), "time": time(),
-        "class": one_of(["ExternalEdit", "InputChange", "LogicUpgrade"]),
+        "class": one_of(["ExternalEdit", "InputChange", "LogicUpgrade", "CapabilityChange"]),
     }));
+    let capability = object(json!({ "name": text(), "version": text(), "revision": text() }));
     let enforcement = object(json!({
         "corrections": atomic_list(time()), "paused": boolean(), "against": text(),
     }));
@@ -237,11 +241,23 @@ fn status() -> Schema {
         "revision": int64(),
         "applied": atomic_list(applied.required(&["name", "targetRef", "values", "revision"])),
         "drift": atomic_list(drift.required(&["item", "path", "class"])),
+        "capabilities": atomic_list(capability.required(&["name", "version", "revision"]))
+            .about("The CustomResourceDefinitions that the plan was derived from."),
+        "reviewedDigest": text()
+            .about("The plan that was under review when action was set to Apply, where admission does not record approvals."),
         "enforcement": enforcement,
         "nextWindow": time(),
         "rolledBackTo": int64(),
     }));
     status.about("The observed state: the plan, its progress, and drift.")
+}
+
+fn deviations() -> Schema {
+    let deviation = object(json!({
+        "path": text(), "class": one_of(DeviationClass::ALL), "wanted": anything(), "kept": anything(), "by": text(),
+    }));
+    atomic_list(deviation.required(&["path", "class"]))
+        .about("What the API server keeps instead of what was sent.")
 }
 
 fn item() -> Schema {
@@ -264,6 +280,7 @@ fn item() -> Schema {
         "targetUid": text(),
         "unchanged": boolean(),
         "takeovers": atomic_list(takeover.required(&["path", "manager"])),
+        "deviations": deviations(),
     }));
     item.required(&["name", "targetRef"])
 }

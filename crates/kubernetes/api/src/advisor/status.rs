@@ -58,6 +58,13 @@ pub struct VirtPlatformConfigStatus {
     /// The differences between the targets and the applied fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
+    /// The CustomResourceDefinitions that the plan was derived from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
+    /// The digest of the plan that was under review when the action was set to `Apply`: consent to the takeovers that
+    /// it lists. Only written where admission does not record approvals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewed_digest: Option<String>,
     /// Corrections of drift, if optimistic locks are bypassed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
@@ -279,6 +286,10 @@ pub struct Item {
     /// The fields it takes over from other managers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takeovers: Vec<Takeover>,
+    /// What the API server keeps instead of what the item requests: by the dry run, and after the item was applied,
+    /// by the response to the write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deviations: Vec<Deviation>,
 }
 
 #[expect(
@@ -309,6 +320,57 @@ pub struct Takeover {
     /// Whether Medley owned it before, and only takes it back.
     #[serde(default)]
     pub reclaimed: bool,
+}
+
+/// A field that the API server keeps with another value than the one that was sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deviation {
+    /// The field path.
+    pub path: String,
+    /// The cause.
+    pub class: DeviationClass,
+    /// The value that was sent; absent if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Value>,
+    /// The value that is kept; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Value>,
+    /// The admission webhooks and policies that may have changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Why the API server keeps another value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviationClass {
+    /// The schema of the CustomResourceDefinition does not declare the field.
+    PrunedBySchema,
+    /// Mutating admission changed the value.
+    ChangedByAdmission,
+    /// The field was not sent, and has the default of the schema.
+    Defaulted,
+}
+
+impl DeviationClass {
+    /// All classes, in the order of the CRD.
+    pub const ALL: [Self; 3] = [
+        Self::PrunedBySchema,
+        Self::ChangedByAdmission,
+        Self::Defaulted,
+    ];
+}
+
+/// A CustomResourceDefinition that a plan was derived from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capability {
+    /// The name of the CustomResourceDefinition.
+    pub name: String,
+    /// The version that the plan uses.
+    pub version: String,
+    /// Its uid and generation, which change with its schema.
+    pub revision: String,
 }
 
 /// An input of the plan.
@@ -346,6 +408,9 @@ pub struct Applied {
     pub applied_at: Option<Time>,
     /// The history revision of the first plan that changed the target.
     pub revision: i64,
+    /// What the API server keeps instead of the desired values; not drift.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deviations: Vec<Deviation>,
 }
 
 /// A difference between a target and the applied fields, or between the applied fields and the current
@@ -360,7 +425,7 @@ pub struct Drift {
     /// The applied value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Value>,
-    /// The live value; for changes of inputs and logic, the value that would be applied now.
+    /// The live value; for changes of inputs, logic and capabilities, the value that would be applied now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Value>,
     /// The field manager that changed it.
@@ -382,6 +447,8 @@ pub enum DriftClass {
     InputChange,
     /// This operator version plans differently.
     LogicUpgrade,
+    /// A CustomResourceDefinition changed: the plan differs, or the schema no longer has the field.
+    CapabilityChange,
 }
 
 /// Corrections of drift.

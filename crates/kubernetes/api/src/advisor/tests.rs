@@ -69,6 +69,9 @@ fn full() -> Value {
         },
     });
     let time = "2026-01-01T00:00:00Z";
+    let deviations = json!([{
+        "path": "spec.a", "class": "ChangedByAdmission", "wanted": 1, "kept": 2, "by": "MutatingAdmissionPolicy p",
+    }]);
     json!({
         "apiVersion": "advisor.kubevirt.io/v1alpha1",
         "kind": "VirtPlatformConfig",
@@ -95,6 +98,7 @@ fn full() -> Value {
                 "takeovers": [{
                     "path": "spec.a", "manager": "kubectl", "since": time, "live": 1, "wanted": 2, "reclaimed": true,
                 }],
+                "deviations": deviations,
             }],
             "conditions": [{
                 "type": "Drifted", "status": "True", "reason": "DriftDetected", "message": "",
@@ -108,7 +112,7 @@ fn full() -> Value {
             "warnings": ["w"], "revision": 4,
             "applied": [{
                 "name": "a", "targetRef": target, "values": { "spec.a": 1 }, "created": true,
-                "appliedAt": time, "revision": 1,
+                "appliedAt": time, "revision": 1, "deviations": deviations,
             }],
             "drift": [{
                 "item": "a", "path": "spec.a", "applied": 1, "live": 2, "manager": "kubectl-edit",
@@ -117,7 +121,8 @@ fn full() -> Value {
             "enforcement": {
                 "corrections": [time], "paused": true, "against": "kubectl-edit",
             },
-            "nextWindow": time, "rolledBackTo": 3,
+            "nextWindow": time, "rolledBackTo": 3, "reviewedDigest": digest,
+            "capabilities": [{ "name": "things.example.com", "version": "v1", "revision": "u/2" }],
         },
     })
 }

@@ -122,6 +122,12 @@ impl Schema {
         self.with("x-kubernetes-map-type", "atomic")
     }
 
+    /// With defaults and ranges in the descriptions of all properties below: `kubectl explain` shows neither.
+    pub(crate) fn spelled_out(mut self) -> Self {
+        spell_out(&mut self.0);
+        self
+    }
+
     /// Adds a CEL rule, and the message if it is violated.
     pub(crate) fn rule(mut self, rule: &str, message: &str) -> Self {
         let rules = &mut self.0["x-kubernetes-validations"];
@@ -132,5 +138,37 @@ impl Schema {
             rules.push(json!({ "rule": rule, "message": message }));
         }
         self
+    }
+}
+
+fn spell_out(schema: &mut Value) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for property in properties.values_mut() {
+        spell_out(property);
+        let mut about = property["description"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let mut add = |sentence: String| {
+            if !about.is_empty() {
+                about.push(' ');
+            }
+            about.push_str(&sentence);
+        };
+        match &property["default"] {
+            Value::Null => {}
+            Value::String(text) => add(format!("Defaults to {text}.")),
+            value => add(format!("Defaults to {value}.")),
+        }
+        if let (Some(minimum), Some(maximum)) =
+            (property["minimum"].as_i64(), property["maximum"].as_i64())
+        {
+            add(format!("From {minimum} to {maximum}."));
+        }
+        if !about.is_empty() {
+            property["description"] = json!(about);
+        }
     }
 }

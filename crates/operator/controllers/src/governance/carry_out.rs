@@ -6,6 +6,7 @@ use governance::exchange::Next;
 use kube::Client;
 use runtime::Error;
 
+use super::admission;
 use super::target::{Target, TargetWrite};
 
 /// Applies an item; also returns the write, if there was one.
@@ -15,12 +16,18 @@ pub(super) async fn carry_out(
     config: &str,
     execution: &Execution,
 ) -> Result<(Executed, Option<TargetWrite>), Error> {
-    let mut target = Target::new(client, snapshot, &execution.item.target_ref)?;
-    let (mut item, mut request) = ItemExecution::start(execution, config);
+    let reference = &execution.item.target_ref;
+    let mut target = Target::new(client, snapshot, reference)?;
+    let kind = snapshot.kind_of(reference);
+    let (mut item, mut request) = ItemExecution::start(execution, config, kind);
     loop {
         match item.next(target.send(request).await?) {
             Next::Send(next) => request = next,
             Next::Finished(Executed::Done) => return Ok((Executed::Done, target.written())),
+            Next::Finished(Executed::Kept(mut deviations)) => {
+                admission::name_mutators(client, snapshot, reference, &mut deviations).await;
+                return Ok((Executed::Kept(deviations), target.written()));
+            }
             Next::Finished(result) => return Ok((result, None)),
             Next::GiveUp(message) => return Err(Error::Invalid(message)),
         }

@@ -30,6 +30,7 @@ struct InPhase {
 pub(crate) struct Report {
     events: Events,
     drift: Gauges<Config>,
+    drifted_fields: Gauges<Config>,
     phase: Gauges<InPhase>,
     planned: Gauges<Config>,
     takeovers: Gauges<Config>,
@@ -46,6 +47,10 @@ impl Report {
             events: crate::reasons::events(manager, COMPONENT),
             drift: metrics.gauges(
                 "governance_drift",
+                "1 if another field manager changed what the configuration applied",
+            ),
+            drifted_fields: metrics.gauges(
+                "governance_drift_fields",
                 "Fields of the targets that differ from the applied values",
             ),
             phase: metrics.gauges(
@@ -118,7 +123,9 @@ impl Report {
         let edited = edited
             .filter(|drift| drift.class == DriftClass::ExternalEdit)
             .count();
-        self.drift.set(&key, [(labels(), count(edited))]);
+        let is_drifted = f64::from(u8::from(edited > 0));
+        self.drift.set(&key, [(labels(), is_drifted)]);
+        self.drifted_fields.set(&key, [(labels(), count(edited))]);
         let phase = status.phase.map(|phase| {
             let labels = InPhase {
                 config: name.clone(),
@@ -163,6 +170,7 @@ impl Report {
     pub(super) fn forget(&self, config: &str) {
         let key = Key::new("", config);
         self.drift.forget(&key);
+        self.drifted_fields.forget(&key);
         self.phase.forget(&key);
         self.takeovers.forget(&key);
         self.paused.forget(&key);

@@ -4,7 +4,7 @@ use api::advisor::{Action, VirtPlatformConfig, names};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::{Arguments, PlanApproval};
+use super::{Arguments, PlanApproval, show};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -181,4 +181,29 @@ fn later_approvals_keep_the_selection() {
     assert_eq!(approving.requirements[0].approvals, 2);
     let patch = approving.patch();
     assert_eq!(patch["metadata"]["annotations"][names::APPROVE], digest());
+}
+
+/// What the approver is shown: since when another manager owns a field, and what the server will make of the plan.
+#[test]
+fn approver_sees_owners_and_deviations() {
+    let config = config(|it| {
+        let second = &mut it["status"]["items"][1];
+        second["takeovers"][0]["since"] = json!("2026-01-02T03:04:05Z");
+        second["deviations"] = json!([
+            { "path": "spec.old", "class": "PrunedBySchema", "wanted": 1 },
+            { "path": "spec.level", "class": "Defaulted", "kept": "Normal" },
+        ]);
+    });
+    let approving = decide(&config, &["--take-over"]).unwrap();
+    let shown = show(&approving, &config, false);
+    for part in [
+        "second:spec.a from kubectl-edit, its owner since 2026-01-02T03:04:05Z: ",
+        "second:spec.old is 1: pruned by the schema",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(
+        !shown.contains("spec.level"),
+        "defaults are in the diff: {shown}"
+    );
 }

@@ -274,6 +274,7 @@ fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) ->
             DriftClass::ExternalEdit => "Changed manually",
             DriftClass::InputChange => "Its inputs changed",
             DriftClass::LogicUpgrade => "This version plans differently",
+            DriftClass::CapabilityChange => "A CustomResourceDefinition changed",
         },
         // Only a manual edit is a wish that an option could express; the other classes come from
         // the cluster or from this version.

@@ -1,5 +1,7 @@
 //! One item of a plan, for review and progress.
 
+use ::governance::deviation::describe;
+use ::governance::explain::since;
 use ::governance::values::short;
 use api::advisor::{Impact, Item, ItemState, Operation, Takeover};
 use machinery::time::format_time;
@@ -24,12 +26,16 @@ pub(super) struct ItemView {
     pub(super) lines: Vec<Line>,
     pub(super) pairs: Vec<Pair>,
     pub(super) takeovers: Vec<TakeoverView>,
+    /// What the API server keeps instead of what is requested.
+    pub(super) deviations: Vec<String>,
 }
 
 /// A field that is taken over from another manager.
 pub(super) struct TakeoverView {
     pub(super) path: String,
     pub(super) manager: String,
+    /// Since when that manager owns it, as the end of a sentence.
+    pub(super) since: String,
     pub(super) live: String,
     pub(super) wanted: String,
     /// Whether Medley owned it before, so that no consent is needed.
@@ -55,6 +61,9 @@ impl ItemView {
             name: item.name.clone(),
             target: item.target_ref.to_string(),
             does: match item.operation {
+                Operation::Apply if lines.is_empty() && item.state == ItemState::Completed => {
+                    "keeps"
+                }
                 Operation::Apply if lines.is_empty() => "leaves unchanged",
                 Operation::Apply => "changes",
                 Operation::Restore => "releases fields of",
@@ -75,6 +84,7 @@ impl ItemView {
             pairs,
             lines,
             takeovers: item.takeovers.iter().map(TakeoverView::new).collect(),
+            deviations: item.deviations.iter().map(describe).collect(),
         }
     }
 
@@ -98,6 +108,7 @@ impl TakeoverView {
         Self {
             path: takeover.path.clone(),
             manager: takeover.manager.clone(),
+            since: since(takeover),
             live: short(takeover.live.as_ref()),
             wanted: short(takeover.wanted.as_ref()),
             reclaimed: takeover.reclaimed,

@@ -1,6 +1,8 @@
 //! The requests that apply one item, and what follows from their responses.
 
-use api::advisor::{ConsentedTakeover, FIELD_MANAGER, Item, Operation, Takeover, names};
+use api::advisor::{
+    ConsentedTakeover, Deviation, DeviationClass, FIELD_MANAGER, Item, Operation, Takeover, names,
+};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -97,7 +99,7 @@ fn release(version: &str) -> Request {
 
 /// Gives the responses in order; returns the requests after the first read, and the result.
 fn play(execution: &Execution, responses: Vec<Response>) -> (Vec<Request>, Option<Next<Executed>>) {
-    let (mut item, first) = ItemExecution::start(execution, CONFIG);
+    let (mut item, first) = ItemExecution::start(execution, CONFIG, None);
     assert_eq!(first, Request::Read);
     let mut requests = Vec::new();
     for response in responses {
@@ -113,17 +115,33 @@ fn done() -> Next<Executed> {
     Next::Finished(Executed::Done)
 }
 
+fn twos() -> Value {
+    json!({ "a": 2 })
+}
+
 fn ones() -> Value {
     json!({ "a": 1 })
 }
 
 #[rstest]
-#[case::creates(None, vec![Response::Object(None), object("2", &ones())], vec![apply(None, false, false)], done())]
+#[case::creates(None, vec![Response::Object(None), object("2", &twos())], vec![apply(None, false, false)], done())]
 #[case::changes(
     Some(ones()),
-    vec![object("7", &ones()), object("7", &ones()), object("8", &ones())],
+    vec![object("7", &ones()), object("7", &twos()), object("8", &twos())],
     vec![apply(Some("7"), false, true), apply(Some("7"), false, false)],
     done()
+)]
+#[case::keeps_another_value(
+    Some(ones()),
+    vec![object("7", &ones()), object("7", &twos()), object("8", &ones())],
+    vec![apply(Some("7"), false, true), apply(Some("7"), false, false)],
+    Next::Finished(Executed::Kept(vec![Deviation {
+        path: "data.a".to_owned(),
+        class: DeviationClass::ChangedByAdmission,
+        wanted: Some(json!(2)),
+        kept: Some(json!(1)),
+        by: None,
+    }]))
 )]
 #[case::reads_again(
     Some(ones()),
@@ -261,7 +279,7 @@ fn gives_up_on_a_target_that_keeps_changing() {
 #[test]
 fn dry_run_reports_conflicts() {
     let execution = execution(Operation::Apply, None, &json!({ "a": 2 }));
-    let (mut dry_run, first) = DryRun::start(&execution.item);
+    let (mut dry_run, first) = DryRun::start(&execution.item, None);
     assert_eq!(first, Request::Read);
     assert_eq!(
         dry_run.next(object("7", &ones())),
@@ -286,7 +304,7 @@ fn dry_run_reports_conflicts() {
 fn dry_run_is_refused_or_overtaken(#[case] operation: Operation, #[case] name: &str) {
     let execution = execution(operation, None, &json!({ "a": 2 }));
     let after_read = || {
-        let (mut dry_run, _) = DryRun::start(&execution.item);
+        let (mut dry_run, _) = DryRun::start(&execution.item, None);
         dry_run.next(object("7", &ones()));
         dry_run
     };
@@ -349,7 +367,7 @@ fn any_response(base: &Value) -> impl Strategy<Value = Response> + use<> {
 
 /// Drives an execution against a cluster; returns the number of requests.
 fn drive(cluster: &mut Cluster, execution: &Execution) -> (Next<Executed>, usize) {
-    let (mut item, mut request) = ItemExecution::start(execution, CONFIG);
+    let (mut item, mut request) = ItemExecution::start(execution, CONFIG, None);
     let mut count = 0;
     loop {
         count += 1;
@@ -387,7 +405,7 @@ proptest! {
                 manager: None,
             })
             .collect();
-        let (mut item, mut request) = ItemExecution::start(&execution, CONFIG);
+        let (mut item, mut request) = ItemExecution::start(&execution, CONFIG, None);
         let mut reads = 0;
         let mut ended = false;
         for response in responses {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::exchange::{Request, Response};
 use crate::ownership::Conflict;
 use crate::profile::kinds::{DEPLOYMENT, KUBE_DESCHEDULER};
+use crate::served::ServedSchema;
 use crate::snapshot::{GroupKind, Kind, Snapshot};
 
 /// The segments of a path: keys may hold dots.
@@ -37,6 +38,8 @@ struct Installed {
 pub(crate) struct Cluster {
     kinds: BTreeMap<GroupKind, Installed>,
     objects: BTreeMap<(GroupKind, String, String), Stored>,
+    /// What mutating admission sets in every write to objects of a name; a null removes the field.
+    pub(super) admission: BTreeMap<String, Vec<(Path, Value)>>,
 }
 
 impl Cluster {
@@ -142,6 +145,16 @@ impl Cluster {
             }
         }
         stored.written.insert(who.to_owned(), now);
+    }
+
+    /// Removes a field with its owners, as a new schema does when the object is read.
+    pub(super) fn strip(&mut self, target: &TargetRef, path: &str) {
+        let key = self.key(target);
+        let path: Path = path.split('.').map(str::to_owned).collect();
+        if let Some(stored) = self.objects.get_mut(&key) {
+            take(&mut stored.value, &path);
+            stored.owners.remove(&path);
+        }
     }
 
     pub(crate) fn delete(&mut self, target: &TargetRef) {
@@ -261,8 +274,29 @@ impl Cluster {
                 }
             }
         }
+        self.admit(target, &mut stored.value);
         stored.written.insert(FIELD_MANAGER.to_owned(), now);
         Ok(stored)
+    }
+
+    /// What the server makes of an object that is written: undeclared fields are pruned, and admission changes others.
+    fn admit(&self, target: &TargetRef, object: &mut Value) {
+        let (of, ..) = self.key(target);
+        let installed = self.kinds.get(&of);
+        let kind = installed.map(|installed| Kind {
+            version: installed.version.to_owned(),
+            plural: String::new(),
+            definition: installed.definition.clone(),
+            objects: BTreeMap::new(),
+        });
+        ServedSchema::of(kind.as_ref()).decode(object);
+        for (path, value) in self.admission.get(&target.name).into_iter().flatten() {
+            if value.is_null() {
+                take(object, path);
+            } else {
+                put(object, path, value.clone());
+            }
+        }
     }
 }
 

@@ -414,7 +414,9 @@ impl Simulation {
     }
 
     fn preview(&mut self, item: &Item) -> Preview {
-        let (mut dry_run, mut request) = DryRun::start(item);
+        let snapshot = self.cluster.snapshot();
+        let kind = snapshot.kind_of(&item.target_ref);
+        let (mut dry_run, mut request) = DryRun::start(item, kind);
         loop {
             let response = self.cluster.answer(&item.target_ref, request, self.now);
             match dry_run.next(response) {
@@ -433,9 +435,11 @@ impl Simulation {
         }
         let live = self.cluster.get(target);
         let config = self.config.metadata.name.clone().unwrap();
-        let (mut steps, mut request) = ItemExecution::start(execution, &config);
+        let snapshot = self.cluster.snapshot();
+        let kind = snapshot.kind_of(target);
+        let (mut steps, mut request) = ItemExecution::start(execution, &config, kind);
         let mut wrote = false;
-        loop {
+        let result = loop {
             let writes = request != Request::Read;
             let persists = writes
                 && !matches!(
@@ -458,11 +462,13 @@ impl Simulation {
                         self.effect()?;
                     }
                 }
-                Next::Finished(Executed::Done) if wrote => break,
+                Next::Finished(result @ (Executed::Done | Executed::Kept(_))) if wrote => {
+                    break result;
+                }
                 Next::Finished(result) => return Ok(result),
                 Next::GiveUp(why) => panic!("{why}"),
             }
-        }
+        };
         self.written.push(item.name.clone());
         let status = self.status();
         let digest = status.plan_digest.clone().unwrap_or_default();
@@ -479,7 +485,7 @@ impl Simulation {
             digest,
         });
         self.effect()?;
-        Ok(Executed::Done)
+        Ok(result)
     }
 
     /// Records the content of a digest; the same digest never has another content.
