@@ -32,6 +32,7 @@ pub mod record;
 pub mod recorder;
 pub mod remediation;
 mod restore;
+pub mod retry;
 pub mod roles;
 mod rollback;
 pub mod snapshot;

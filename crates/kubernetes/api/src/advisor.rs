@@ -20,7 +20,7 @@ pub use spec::{
 };
 pub use status::{
     Applied, ApprovalRequirement, Drift, DriftClass, Enforcement, Impact, Input, Item, ItemState,
-    Operation, Phase, Takeover, TargetRef, VirtPlatformConfigStatus,
+    Operation, Phase, Retry, Takeover, TargetRef, VirtPlatformConfigStatus,
 };
 
 /// The API group.

@@ -83,6 +83,9 @@ impl<'a> ItemExecution<'a> {
             }
             (ItemStep::Last, Response::Object(_)) => Next::Finished(Executed::Done),
             (_, Response::Rejected(why)) => Next::Finished(Executed::Refused(why)),
+            (_, Response::NoNamespace(name)) => {
+                Next::Finished(Executed::Refused(format!("namespace {name} not found")))
+            }
             (_, Response::Outdated | Response::Conflicts(_)) => self.read_again(),
         }
     }
