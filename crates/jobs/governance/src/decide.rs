@@ -349,6 +349,8 @@ impl<'a> Decider<'a> {
 
     /// Closes an entry that no plan continues: its configuration was deleted and created again, or the status lost.
     fn close_abandoned(&mut self) -> Option<Decision> {
+        // The first status is written with its phase.
+        self.status.phase?;
         let current = (self.status.revision, self.status.plan_digest.as_deref());
         let revision = record::abandoned(self.facts.records, current)?;
         let outcome = record::superseded("Another plan took its place", self.facts.now);
@@ -427,7 +429,11 @@ impl<'a> Decider<'a> {
                     PlanResult::Completed | PlanResult::CompletedWithErrors
                 )
         };
-        if record.outcome.as_ref().is_some_and(|known| !improves(known)) {
+        if record
+            .outcome
+            .as_ref()
+            .is_some_and(|known| !improves(known))
+        {
             return None;
         }
         Some(Decision {

@@ -81,7 +81,7 @@ impl Health {
 /// Whether the change of a target has taken effect. `live` is the current target.
 pub fn health(target: &TargetRef, live: Option<&DynamicObject>, snapshot: &Snapshot) -> Health {
     let Some(live) = live else {
-        return Health::waiting(format!("{target} not found"));
+        return Health::faulty(format!("{target} not found"));
     };
     match (group(target), target.kind.as_str()) {
         ("machineconfiguration.openshift.io", "MachineConfig") => {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -79,6 +79,8 @@ struct Progress {
     ended: bool,
     /// Whether the kind was not served at the last request.
     absent: bool,
+    /// Whether the server rejected the last list.
+    rejected: bool,
 }
 
 /// The objects of one kind; clones share them.
@@ -89,6 +91,8 @@ pub struct Cache<K> {
 struct Shared<K> {
     state: RwLock<State<K>>,
     progress: watch::Sender<Progress>,
+    /// Why the server rejected the last list or watch; empty if it did not.
+    rejection: Mutex<Option<String>>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -158,6 +162,7 @@ impl<K: Kind> Cache<K> {
             shared: Arc::new(Shared {
                 state: RwLock::new(State::default()),
                 progress: watch::Sender::new(Progress::default()),
+                rejection: Mutex::default(),
             }),
         };
         let target = CacheTarget::new(cache.clone(), trim);
@@ -248,6 +253,19 @@ impl<K: Kind> Cache<K> {
     /// returns at once.
     pub fn has_ended(&self) -> bool {
         self.shared.progress.borrow().ended
+    }
+
+    /// Why the API server rejects requests for the kind, if it does: a missing permission, or a conversion webhook that
+    /// does not answer. The reflector keeps trying.
+    pub fn rejection(&self) -> Option<String> {
+        self.shared.rejection.lock().clone()
+    }
+
+    /// Waits until the first list has completed, or the server has answered that it will not: the kind is not served,
+    /// or the request is rejected.
+    pub async fn answered(&self) {
+        self.wait(|progress| progress.listed || progress.absent || progress.rejected)
+            .await;
     }
 
     /// Waits until the first list has completed.

@@ -55,6 +55,9 @@ const MAX_ROUNDS_PER_RECONCILE: usize = 64;
 /// Give a missing CRD this long before logging that it is not installed.
 const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
+/// Start without the kinds of other operators that are not listed by then. Profiles that use one report it.
+const KIND_WAIT: Duration = Duration::from_secs(10);
+
 /// Status writes of consecutive items are batched within this window.
 const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
 
@@ -103,7 +106,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // Before the first decision: a plan that a policy forbids must not run because the policy was not listed yet.
     approvals.synced().await;
     history.synced().await;
-    named.synced().await;
+    named.answered().await;
     let queue: Queue<Key> = Queue::new();
     let controller = GovernanceController {
         client: manager.client(),
@@ -131,7 +134,13 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     }
     // Before `synced`, so that the first reconcile of remediation sees the checks an earlier process left paused.
     remediation::follow(foreign);
-    foreign.synced().await;
+    // Not `synced`: a kind that cannot be listed concerns the profiles that use it, and no other.
+    if tokio::time::timeout(KIND_WAIT, foreign.answered())
+        .await
+        .is_err()
+    {
+        warn!(kinds = ?foreign.unsynced(), "cannot list kinds of other operators; profiles that use them wait");
+    }
     watch_dependencies(&controller, &queue);
     remediation::start(manager, &configs);
     // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
@@ -227,6 +236,7 @@ impl Reconcile for GovernanceController {
             }
             let Some(config) = found else {
                 self.report.forget(&key.name);
+                self.history.close_all(&key.name, Timestamp::now()).await?;
                 advertise::ensure(&self.client, &self.options.registry, &key.name).await?;
                 return Ok(Next::Wait);
             };

@@ -121,7 +121,9 @@ pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
 /// Continues after the dry run of a draft.
 pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -> Decision {
     let mut decider = Decider::new(*facts);
-    let missing = previews.iter().filter_map(|it| it.missing_namespace.clone());
+    let missing = previews
+        .iter()
+        .filter_map(|it| it.missing_namespace.clone());
     let missing: BTreeSet<String> = missing.collect();
     if !missing.is_empty() {
         let problem = Problem::NoNamespace(missing.into_iter().collect());
@@ -241,13 +243,13 @@ fn in_force(mut decider: Decider<'_>) -> Decision {
     for index in 0..decider.status.items.len() {
         let health = super::execute::health_of(&decider, index);
         decider.touch(index, |item| match &health {
-            Health::Healthy(_) => {
+            // What cannot be seen is in the condition Healthy.
+            Health::Healthy(_)
+            | Health::Unseen {
+                may_come: false, ..
+            } => {
                 item.state = ItemState::Completed;
                 item.message = Some("Already in desired state".to_owned());
-            }
-            Health::Unseen { why, may_come: false } => {
-                item.state = ItemState::Completed;
-                item.message = Some(format!("Already in desired state ({why})"));
             }
             // This plan has written nothing. `check_applied` decides in the next round, with the timeout.
             Health::Waiting { message, .. }

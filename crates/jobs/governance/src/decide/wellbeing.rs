@@ -107,9 +107,16 @@ impl Decider<'_> {
 fn listed(findings: &[String]) -> String {
     let mut named: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
-    let distinct = findings.iter().filter(|finding| seen.insert(finding.as_str()));
+    let distinct = findings
+        .iter()
+        .filter(|finding| seen.insert(finding.as_str()));
     let distinct: Vec<&String> = distinct.collect();
-    named.extend(distinct.iter().take(MAX_NAMED).map(|finding| finding.as_str()));
+    named.extend(
+        distinct
+            .iter()
+            .take(MAX_NAMED)
+            .map(|finding| finding.as_str()),
+    );
     let text = named.join("; ");
     match distinct.len().saturating_sub(MAX_NAMED) {
         0 => text,

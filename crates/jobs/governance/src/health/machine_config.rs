@@ -261,7 +261,8 @@ pub(super) fn restarts_nodes(pool: &DynamicObject) -> bool {
     may_restart_nodes(pool) && wanted.is_some() && wanted != current
 }
 
-/// A paused pool restarts no nodes, and neither does a degraded one, which stops at the node that failed.
+/// A paused pool restarts no nodes, and neither does a degraded one, which stops at the node that failed. A pool without
+/// nodes has none to restart, and one without a status no operator that would.
 fn may_restart_nodes(pool: &DynamicObject) -> bool {
     let count = |field: &str| {
         let counted = pool.data.pointer(&format!("/status/{field}"));
@@ -274,5 +275,5 @@ fn may_restart_nodes(pool: &DynamicObject) -> bool {
     !paused
         && !stuck
         && count("degradedMachineCount").unwrap_or(0) == 0
-        && count("machineCount") != Some(0)
+        && count("machineCount").unwrap_or(0) > 0
 }

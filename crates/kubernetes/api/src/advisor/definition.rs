@@ -9,7 +9,8 @@ use serde_json::json;
 use super::VirtPlatformConfig;
 use super::status::Phase;
 use crate::definition::schema::{
-    Schema, anything, atomic_list, boolean, int32, int64, map, map_list, name, object, one_of, set, text, time,
+    Schema, anything, atomic_list, boolean, int32, int64, map, map_list, name, object, one_of, set,
+    text, time,
 };
 use crate::definition::{DIGEST, Definition, conditions, maintenance_windows};
 
@@ -163,12 +164,10 @@ fn virt_higher_density() -> Schema {
         "operator": text().with("maxLength", 16),
         "values": atomic_list(value()).max_items(MAX_TERMS),
     }));
-    let labels = map(value())
-        .with("maxProperties", MAX_TERMS)
-        .rule(
-            &format!("self.all(key, size(key) <= {MAX_LABEL_KEY})"),
-            &format!("a label key has at most {MAX_LABEL_KEY} characters"),
-        );
+    let labels = map(value()).with("maxProperties", MAX_TERMS).rule(
+        &format!("self.all(key, size(key) <= {MAX_LABEL_KEY})"),
+        &format!("a label key has at most {MAX_LABEL_KEY} characters"),
+    );
     let selector = object(json!({
         "matchLabels": labels,
         "matchExpressions": atomic_list(expression.required(&["key", "operator"])).max_items(MAX_TERMS),

@@ -41,6 +41,9 @@ pub(super) trait ReflectorTarget: Send + Sync {
     /// Records that the kind is not served now.
     fn miss(&self);
 
+    /// Records that the server rejects the requests, and why.
+    fn reject_requests(&self, why: &str);
+
     /// Drops the pages of an incomplete list.
     fn give_up(&mut self);
 }
@@ -136,6 +139,14 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T>
         progress.send_modify(|progress| progress.absent = true);
     }
 
+    fn reject_requests(&self, why: &str) {
+        let shared = &self.cache.shared;
+        *shared.rejection.lock() = Some(why.to_owned());
+        shared
+            .progress
+            .send_modify(|progress| progress.rejected = true);
+    }
+
     fn give_up(&mut self) {
         self.pages.clear();
         self.undecodable.clear();
@@ -175,8 +186,13 @@ pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
                     404 => debug!(url, "kind not served; retrying"),
                     _ => warn!(url, %error, "watch failed; retrying"),
                 }
-                if code == 404 {
-                    target.miss();
+                match &error {
+                    kube::Error::Api(_) if code == 404 => target.miss(),
+                    // An expired version or an overloaded server is no rejection: the next list succeeds.
+                    kube::Error::Api(status) if !matches!(code, 410 | 429 | 503) => {
+                        target.reject_requests(&status.message);
+                    }
+                    _ => {}
                 }
                 from = from
                     // After 404 the resource version is worthless too: a CRD that was deleted and created again has
@@ -284,9 +300,11 @@ impl<K: Kind> Cache<K> {
                 listener(change);
             }
         }
+        *self.shared.rejection.lock() = None;
         self.shared.progress.send_modify(|progress| {
             progress.listed = true;
             progress.absent = false;
+            progress.rejected = false;
             progress.revision = progress.revision.max(at);
             progress.changes += 1;
         });

@@ -17,7 +17,12 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
         match dry_run.next(target.send(request).await?) {
             Next::Send(next) => request = next,
             Next::Finished(preview) => return Ok(preview),
-            Next::GiveUp(message) => return Err(Error::Invalid(message)),
+            Next::GiveUp(message) => {
+                return Ok(Preview {
+                    refused: Some(message),
+                    ..Preview::default()
+                });
+            }
         }
     }
 }
