@@ -297,6 +297,8 @@ fn drifted(mut decider: Decider<'_>, draft: &Draft) -> Decision {
         .drift
         .iter()
         .find_map(|drift| drift.manager.clone());
+    // Once it is as applied again, what failed is tried again.
+    decider.status.retry = None;
     decider.enter(Phase::Drifted, None, &message);
     let spec = &decider.facts.config.spec;
     if spec.bypass_optimistic_lock && spec.action == Action::Apply {
@@ -366,6 +368,7 @@ fn upgradable(mut decider: Decider<'_>, draft: &Draft) -> Decision {
     );
     decider.status.drift = changes;
     decider.condition(UPGRADE_AVAILABLE, true, "LogicChanged", &message);
+    decider.status.retry = None;
     decider.enter(Phase::CompletedWithUpgrade, None, &message);
     decider.rest(None::<Timestamp>)
 }

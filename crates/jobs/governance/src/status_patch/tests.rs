@@ -30,7 +30,7 @@ fn full() -> Value {
         }],
         "drift": [{ "item": "one", "path": "data.ours", "live": null, "class": "ExternalEdit" }],
         "enforcement": { "corrections": [time], "paused": true },
-        "nextWindow": time, "rolledBackTo": 1,
+        "nextWindow": time, "rolledBackTo": 1, "retry": { "attempts": 2, "at": time },
     })
 }
 
