@@ -262,8 +262,8 @@ impl<'a> Decider<'a> {
     }
 
     fn rest(mut self, wake: Option<Timestamp>) -> Decision {
-        self.note_health();
-        self.end(NextStep::Rest(wake))
+        let again = self.note_health();
+        self.end(NextStep::Rest(wake.into_iter().chain(again).min()))
     }
 
     fn end(self, todo: NextStep) -> Decision {

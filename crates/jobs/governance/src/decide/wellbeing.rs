@@ -5,25 +5,34 @@
 use std::collections::BTreeSet;
 
 use api::advisor::{ItemState, TargetRef};
+use jiff::{SignedDuration, Timestamp};
+use kube_core::DynamicObject;
 
 use super::Decider;
 use crate::conditions::{self, HEALTHY};
 use crate::health::{self, Health};
 
+/// How long an operator may process an edit of its object before the condition says so: every edit by another manager would
+/// be two events otherwise, although nothing is wrong.
+const PROCESSING_GRACE: SignedDuration = SignedDuration::from_mins(1);
+
 /// Targets that a message names. A plan may have a thousand.
 const MAX_NAMED: usize = 5;
 
 impl Decider<'_> {
-    /// Sets the condition from the current reports. Before anything is in force, there is none.
-    pub(super) fn note_health(&mut self) {
+    /// Sets the condition from the current reports. Before anything is in force, there is none. Returns when to look
+    /// again, if that does not depend on another report.
+    pub(super) fn note_health(&mut self) -> Option<Timestamp> {
         if self.status.applied.is_empty() {
             if conditions::get(&self.status.conditions, HEALTHY).is_some() {
                 self.set_health("Unknown", "NothingInForce", "Nothing is in force");
             }
-            return;
+            return None;
         }
-        let (status, reason, message) = self.judge();
+        let mut again = None;
+        let (status, reason, message) = self.judge(&mut again);
         self.set_health(status, reason, &message);
+        again
     }
 
     /// The configuration is ignored: nothing is watched.
@@ -34,8 +43,10 @@ impl Decider<'_> {
         }
     }
 
-    /// Status, reason and message of the condition.
-    fn judge(&self) -> (&'static str, &'static str, String) {
+    /// Status, reason and message of the condition. `again` becomes the time when an operator that still processes an edit
+    /// should be done.
+    fn judge(&self, again: &mut Option<Timestamp>) -> (&'static str, &'static str, String) {
+        let was_healthy = conditions::is_true(&self.status.conditions, HEALTHY);
         let snapshot = self.facts.snapshot;
         let items = self.status.items.iter();
         let in_progress: BTreeSet<&TargetRef> = items
@@ -62,6 +73,10 @@ impl Decider<'_> {
                     if !in_progress.contains(target) =>
                 {
                     faults.push(format!("{}: {message}", applied.name));
+                }
+                Health::Waiting { .. } if was_healthy && in_grace(live, self.facts.now).is_some() => {
+                    let until = in_grace(live, self.facts.now);
+                    *again = (*again).into_iter().chain(until).min();
                 }
                 Health::Waiting { message, .. } | Health::Failed(message) => {
                     changing.push(format!("{}: {message}", applied.name));
@@ -101,6 +116,21 @@ impl Decider<'_> {
             &moment,
         );
     }
+}
+
+/// Until when an operator may process the last edit of its object, if that is in the future.
+fn in_grace(live: Option<&DynamicObject>, now: Timestamp) -> Option<Timestamp> {
+    let until = last_write(live?)?.checked_add(PROCESSING_GRACE).ok()?;
+    (until > now).then_some(until)
+}
+
+/// When the object was last written, apart from its status.
+fn last_write(live: &DynamicObject) -> Option<Timestamp> {
+    let entries = live.metadata.managed_fields.iter().flatten();
+    let entries = entries.filter(|entry| entry.subresource.is_none());
+    entries
+        .filter_map(|entry| entry.time.as_ref().map(|time| time.0))
+        .max()
 }
 
 /// The first findings without duplicates, and the number of the others.

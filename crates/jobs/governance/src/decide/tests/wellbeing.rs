@@ -103,6 +103,7 @@ fn fault_after_completion_is_unhealthy(
 #[test]
 fn rollout_of_another_change_is_progress() {
     let mut world = in_force();
+    world.pass(SignedDuration::from_mins(2));
     world.roll_out("worker", 4);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
@@ -110,6 +111,28 @@ fn rollout_of_another_change_is_progress() {
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(healthy(&world).0, "True");
+}
+
+/// The operator processes an edit by another manager: no news until it takes too long.
+#[test]
+fn edit_is_processed_before_it_is_reported() {
+    let mut world = in_force();
+    let before = world.status();
+    let notices = world.notices.len();
+    world.pass(SignedDuration::from_mins(10));
+    let edit = json!({ "metadata": { "generation": 1 }, "spec": { "logLevel": "Debug" } });
+    world.edit(&descheduler(), "kubectl-edit", &edit);
+    let wake = world.run().unwrap();
+    assert_eq!(world.status(), before);
+    assert_eq!(world.notices.len(), notices);
+    assert!(wake.duration_since(world.now) <= SignedDuration::from_mins(1));
+    world.check_rest();
+    // Its operator does not run.
+    world.now = wake;
+    world.run();
+    assert_eq!(healthy(&world), ("Unknown".into(), "Progressing".into()));
+    let message = world.condition("Healthy").message;
+    assert!(message.contains("take up generation 1"), "{message}");
 }
 
 /// A rejection by the operator of the target also fails its item, as before.
