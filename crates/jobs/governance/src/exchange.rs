@@ -81,10 +81,9 @@ impl Response {
                 None => Self::Rejected(status.message.clone()),
             }),
             // Also 403: a missing permission is reported at once, instead of being retried until the timeout.
-            400..500 => Some(Self::Rejected(status.message.clone())),
-            // A request that timed out in the server, and a webhook that does not answer, last longer than a reconcile:
-            // the status has to name them.
-            504 => Some(Self::Rejected(status.message.clone())),
+            // A request that timed out in the server (504), and a webhook that does not answer (500), last longer than a
+            // reconcile: the status has to name them.
+            400..500 | 504 => Some(Self::Rejected(status.message.clone())),
             500 if status.message.contains(WEBHOOK_FAILURE) => {
                 Some(Self::Rejected(status.message.clone()))
             }

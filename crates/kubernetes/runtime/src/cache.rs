@@ -77,10 +77,20 @@ struct Progress {
     changes: u64,
     /// Whether the cache is closed: it observes no further changes.
     ended: bool,
-    /// Whether the kind was not served at the last request.
-    absent: bool,
-    /// Whether the server rejected the last list.
-    rejected: bool,
+    /// What the server answered instead of a list, if it did.
+    refusal: Refusal,
+}
+
+/// What a server answers instead of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Refusal {
+    /// Nothing: it has listed the objects, or has not answered yet.
+    #[default]
+    None,
+    /// The kind is not served.
+    NotServed,
+    /// The request is rejected.
+    Rejected,
 }
 
 /// The objects of one kind; clones share them.
@@ -246,7 +256,7 @@ impl<K: Kind> Cache<K> {
 
     /// Whether the kind was not served at the last request.
     pub fn is_absent(&self) -> bool {
-        self.shared.progress.borrow().absent
+        self.shared.progress.borrow().refusal == Refusal::NotServed
     }
 
     /// Whether the cache is closed because the kind is no longer served. Waiting on such a cache
@@ -264,7 +274,7 @@ impl<K: Kind> Cache<K> {
     /// Waits until the first list has completed, or the server has answered that it will not: the kind is not served,
     /// or the request is rejected.
     pub async fn answered(&self) {
-        self.wait(|progress| progress.listed || progress.absent || progress.rejected)
+        self.wait(|progress| progress.listed || progress.refusal != Refusal::None)
             .await;
     }
 
@@ -276,7 +286,7 @@ impl<K: Kind> Cache<K> {
     /// Waits until the first list has completed, or the server has answered that the kind is not
     /// served.
     pub async fn settled(&self) {
-        self.wait(|progress| progress.listed || progress.absent)
+        self.wait(|progress| progress.listed || progress.refusal == Refusal::NotServed)
             .await;
     }
 

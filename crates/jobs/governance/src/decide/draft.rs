@@ -101,20 +101,17 @@ pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
     // Earlier applied state is still in force.
     drift::note_drift(&mut decider);
     drift::report_drift(&mut decider);
-    let wake = match problem {
-        Problem::NoNamespace(_) => {
-            decider.schedule_retry(retry::LONGEST_FOR_PREREQUISITE);
-            decider.next_attempt()
-        }
-        _ => {
-            decider.status.retry = None;
-            let interval = match problem {
-                Problem::Unreadable(_) => UNREADABLE_KIND_REQUEUE,
-                _ => MISSING_KIND_REQUEUE,
-            };
-            decider.facts.now.checked_add(interval).ok()
-        }
+    if let Problem::NoNamespace(_) = problem {
+        decider.schedule_retry(retry::LONGEST_FOR_PREREQUISITE);
+        let at = decider.next_attempt();
+        return decider.rest(at);
+    }
+    decider.status.retry = None;
+    let interval = match problem {
+        Problem::Unreadable(_) => UNREADABLE_KIND_REQUEUE,
+        _ => MISSING_KIND_REQUEUE,
     };
+    let wake = decider.facts.now.checked_add(interval).ok();
     decider.rest(wake)
 }
 

@@ -10,7 +10,7 @@ use kube::api::WatchEvent;
 use tracing::{debug, warn};
 
 use super::wire::{Raw, Wire, identity};
-use super::{Cache, Change, Kind, Undecodable, revision};
+use super::{Cache, Change, Kind, Refusal, Undecodable, revision};
 use crate::Key;
 
 /// The first backoff after a failure, and the longest. client-go's longest is 30 s; a cache that is behind stops
@@ -135,16 +135,11 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T>
     }
 
     fn miss(&self) {
-        let progress = &self.cache.shared.progress;
-        progress.send_modify(|progress| progress.absent = true);
+        self.cache.refuse(Refusal::NotServed, None);
     }
 
     fn reject_requests(&self, why: &str) {
-        let shared = &self.cache.shared;
-        *shared.rejection.lock() = Some(why.to_owned());
-        shared
-            .progress
-            .send_modify(|progress| progress.rejected = true);
+        self.cache.refuse(Refusal::Rejected, Some(why.to_owned()));
     }
 
     fn give_up(&mut self) {
@@ -268,6 +263,13 @@ impl<K: Kind> Cache<K> {
         });
     }
 
+    /// Records what the server answered instead of a list.
+    fn refuse(&self, refusal: Refusal, why: Option<String>) {
+        *self.shared.rejection.lock() = why;
+        let progress = &self.shared.progress;
+        progress.send_modify(|progress| progress.refusal = refusal);
+    }
+
     /// Records an object that cannot be decoded, and notifies the listeners unless they know it already.
     fn reject(&self, object: &Undecodable) {
         let key = Key::of(&object.metadata);
@@ -303,8 +305,7 @@ impl<K: Kind> Cache<K> {
         *self.shared.rejection.lock() = None;
         self.shared.progress.send_modify(|progress| {
             progress.listed = true;
-            progress.absent = false;
-            progress.rejected = false;
+            progress.refusal = Refusal::None;
             progress.revision = progress.revision.max(at);
             progress.changes += 1;
         });
