@@ -81,7 +81,8 @@ struct ConfigPage {
     description: String,
     phase: &'static str,
     level: Level,
-    unhealthy: bool,
+    /// The badge beside the phase, if there is one.
+    health: Option<&'static str>,
     impact: Option<Impact>,
     action: Action,
     state: String,
@@ -170,7 +171,7 @@ pub(super) async fn show(
         description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
         phase: phase_word(phase),
         level: level(&status),
-        unhealthy: is_unhealthy(&status),
+        health: is_unhealthy(&status).then_some("Unhealthy"),
         impact: status.impact_severity,
         action: config.spec.action,
         state: explained.state,
