@@ -257,6 +257,14 @@ fn configure_operator(command: &mut Command, kubeconfig: &Path) {
         .env(IGNORES_PSI, "true");
 }
 
+/// The status of the condition Healthy of a configuration.
+fn healthy(config: &DynamicObject) -> &str {
+    let conditions = config.data["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == "Healthy");
+    found.map_or("", |found| found["status"].as_str().unwrap_or_default())
+}
+
 /// The operator alone, for the recording.
 struct Alone {
     operator: Option<Process>,
@@ -425,8 +433,11 @@ async fn degraded_operator_is_waited_for() -> anyhow::Result<()> {
     let config = story.configs().get(CONFIG).await?;
     assert_eq!(config.data["status"]["phase"], "InProgress");
 
+    assert_eq!(healthy(&config), "Unknown", "the rollout is in progress");
+
     story.serve_prometheus().await?;
-    story.phase("Completed").await?;
+    let config = story.phase("Completed").await?;
+    assert_eq!(healthy(&config), "True", "on the report of the operator");
     story.taken_up().await?;
     Ok(())
 }

@@ -72,6 +72,7 @@ tours! {
         "docs/runbooks/MedleyGovernanceEnforcementPaused.md",
         "docs/runbooks/MedleyGovernanceFailed.md",
         "docs/runbooks/MedleyGovernancePlanWaiting.md",
+        "docs/runbooks/MedleyGovernanceUnhealthy.md",
         "docs/runbooks/MedleyPlacementAdmissionMissing.md",
         "docs/runbooks/MedleyPlacementHeld.md",
         "docs/runbooks/MedleyPlacementNotInspected.md",

@@ -1,5 +1,6 @@
 //! Health checks, answered in the form of kube-apiserver's `/readyz?verbose`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -13,13 +14,24 @@ use crate::text;
 pub struct Check {
     name: &'static str,
     /// A note if it passed, or why it failed.
-    found: Result<&'static str, String>,
+    found: Result<Cow<'static, str>, String>,
 }
 
 impl Check {
     /// `found` is a note if it passed, which may be empty, or why it failed.
     pub fn new(name: &'static str, found: Result<&'static str, String>) -> Self {
-        Self { name, found }
+        Self {
+            name,
+            found: found.map(Cow::Borrowed),
+        }
+    }
+
+    /// A check that passed, with a note that is found at run time.
+    pub fn with_note(name: &'static str, note: String) -> Self {
+        Self {
+            name,
+            found: Ok(Cow::Owned(note)),
+        }
     }
 }
 
@@ -47,7 +59,7 @@ pub fn answer<B>(request: &Request<B>, name: &str, checks: &[Check]) -> Response
     let mut body = String::new();
     for check in checks {
         let _ = match &check.found {
-            Ok("") => writeln!(body, "[+]{} ok", check.name),
+            Ok(word) if word.is_empty() => writeln!(body, "[+]{} ok", check.name),
             Ok(word) => writeln!(body, "[+]{} ok: {word}", check.name),
             Err(why) => writeln!(body, "[-]{} failed: {why}", check.name),
         };

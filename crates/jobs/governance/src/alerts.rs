@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// All alerts. Those on states that may be short have a `for` duration, so that a target that is edited and reverted, or
 /// a restarting API server, does not fire one.
-pub const ALERTS: [Alert; 5] = [
+pub const ALERTS: [Alert; 6] = [
     Alert {
         name: "MedleyGovernanceDrift",
         expression: "medley_governance_drift == 1",
@@ -46,6 +46,15 @@ pub const ALERTS: [Alert; 5] = [
         labels: &[],
         summary: "{{ $labels.config }} is {{ $labels.phase }}.",
         description: "VirtPlatformConfig {{ $labels.config }} has been {{ $labels.phase }} for 15 minutes. `medley explain {{ $labels.config }}` states the reason.",
+    },
+    Alert {
+        name: "MedleyGovernanceUnhealthy",
+        expression: "medley_governance_health{status=\"False\"} == 1",
+        lasting: Some("15m"),
+        severity: Severity::Warning,
+        labels: &[],
+        summary: "What {{ $labels.config }} applied does not work.",
+        description: "For 15 minutes, the operator of a target of VirtPlatformConfig {{ $labels.config }} has reported a fault. The condition Healthy and `medley explain {{ $labels.config }}` name it.",
     },
     Alert {
         name: "MedleyReconcileErrors",

@@ -26,6 +26,8 @@ pub const CONTESTED: &str = "Contested";
 pub const PROFILE_ACTIVE: &str = "ProfileActive";
 /// The plan may be applied.
 pub const APPROVED: &str = "Approved";
+/// The operators of the targets report that what is in force works.
+pub const HEALTHY: &str = "Healthy";
 
 /// Maximum length of a message. The CRD allows 32768, but the conditions of all other phases repeat a failure, and the
 /// object has to stay below the size limit of etcd.
@@ -50,6 +52,18 @@ pub fn set(
     at: &Observation,
 ) {
     let status = if status { "True" } else { "False" };
+    set_status(conditions, kind, status, reason, message, at);
+}
+
+/// As [`set`], for conditions that may also be `Unknown`.
+pub fn set_status(
+    conditions: &mut Vec<Condition>,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    at: &Observation,
+) {
     debug_assert!(
         has_condition(CONDITIONS, kind, status, reason),
         "{kind}={status} {reason} is not explained in reasons.rs"

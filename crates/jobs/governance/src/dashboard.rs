@@ -43,6 +43,16 @@ pub const DASHBOARD: Dashboard = Dashboard {
             queries: &[("sum(medley_governance_enforcement_paused)", "paused")],
         },
         Panel {
+            title: "Unhealthy",
+            about: "Configurations with a target whose operator reports a fault.",
+            shape: Shape::Number,
+            unit: Unit::Count,
+            queries: &[(
+                "sum(medley_governance_health{status=\"False\"})",
+                "unhealthy",
+            )],
+        },
+        Panel {
             title: "Phases",
             about: "Number of configurations per phase.",
             shape: Shape::Lines,

@@ -18,9 +18,11 @@ mod draft;
 mod drift;
 mod execute;
 mod in_flight;
+mod retrying;
 mod review;
 #[cfg(test)]
 pub(crate) mod tests;
+mod wellbeing;
 
 use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -36,12 +38,15 @@ use crate::approval::{Floor, Policy};
 use crate::conditions::{self, Observation};
 use crate::plan::{self, Draft};
 use crate::profile::Profile;
-use crate::record::{Outcome, Record};
+use crate::record::{self, Outcome, PlanResult, Record};
 use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 
 /// Requeue interval while kinds are missing, in case no watch event arrives (the seed's 5 min).
 const MISSING_KIND_REQUEUE: SignedDuration = SignedDuration::from_mins(5);
+/// Requeue interval while a kind cannot be read. A reflector retries every ten seconds, and an empty list that succeeds at
+/// last notifies no watcher.
+const UNREADABLE_KIND_REQUEUE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The inputs of a decision.
 #[derive(Clone, Copy)]
@@ -147,11 +152,18 @@ pub struct Notice {
 
 /// Computes the next status and step from the phase in the status.
 pub fn decide(facts: &DecisionInputs<'_>) -> Decision {
-    let decider = Decider::new(*facts);
+    let mut decider = Decider::new(*facts);
+    if let Some(decision) = decider.close_abandoned() {
+        return decision;
+    }
     // Before the phase: Ignore ends every phase, also a plan in progress. Items that were written stay as they are.
     if facts.config.spec.action == Action::Ignore {
         return decider.ignore();
     }
+    if let Err(problem) = plan::readable(facts) {
+        return draft::blind(decider, &problem);
+    }
+    decider.note_readable();
     match decider.status.phase {
         // Nothing was watched while the configuration was ignored: no earlier plan can be trusted to describe the
         // targets.
@@ -254,8 +266,9 @@ impl<'a> Decider<'a> {
         self.status.enforcement = crate::enforcement::resumed();
     }
 
-    fn rest(self, wake: Option<Timestamp>) -> Decision {
-        self.end(NextStep::Rest(wake))
+    fn rest(mut self, wake: Option<Timestamp>) -> Decision {
+        let again = self.note_health();
+        self.end(NextStep::Rest(wake.into_iter().chain(again).min()))
     }
 
     fn end(self, todo: NextStep) -> Decision {
@@ -275,6 +288,7 @@ impl<'a> Decider<'a> {
     /// Plans from scratch. The history entry of a plan in progress is closed first.
     fn start_over(mut self, why: Option<&str>) -> Decision {
         self.status.next_window = None;
+        self.status.retry = None;
         // The items are replaced by those of the new plan. One that reached its target just before a kill would be lost
         // with them: neither drift nor a later removal would know about it.
         for index in 0..self.status.items.len() {
@@ -295,6 +309,8 @@ impl<'a> Decider<'a> {
         self.status.drift.clear();
         self.status.enforcement = None;
         self.status.next_window = None;
+        self.status.retry = None;
+        self.ignore_health();
         for kind in [
             conditions::INPUT_DEPENDENCY_DRIFT,
             conditions::UPGRADE_AVAILABLE,
@@ -310,16 +326,59 @@ impl<'a> Decider<'a> {
         if let Some(decision) = self.close_if_open() {
             return decision;
         }
-        self.rest(None)
+        self.end(NextStep::Rest(None))
     }
 
     /// The open history entry of the plan in status. The entry may exist although its number was not yet written to the
     /// status.
     fn open_entry(&self) -> Option<&'a Record> {
-        self.facts.records.iter().find(|record| {
-            record.outcome.is_none()
+        let mut records = self.facts.records.iter();
+        records.find(|record| {
+            (record.outcome.is_none() || self.is_tried_again(record))
                 && Some(&record.plan_digest) == self.status.plan_digest.as_ref()
         })
+    }
+
+    /// Whether an entry is of the plan that failed and is tried again. It has the outcome of the last attempt: an entry
+    /// without one would stay open for as long as the cause of the failure is not repaired.
+    fn is_tried_again(&self, record: &Record) -> bool {
+        self.status.retry.is_some()
+            && self.status.revision == Some(record.revision)
+            && record.outcome.as_ref().is_some_and(|outcome| {
+                matches!(
+                    outcome.result,
+                    PlanResult::Failed | PlanResult::CompletedWithErrors
+                )
+            })
+    }
+
+    /// Closes an entry that no plan continues: its configuration was deleted and created again, or the status lost.
+    fn close_abandoned(&mut self) -> Option<Decision> {
+        // The first status is written with its phase.
+        self.status.phase?;
+        let current = (self.status.revision, self.status.plan_digest.as_deref());
+        let revision = record::abandoned(self.facts.records, current)?;
+        let outcome = record::superseded("Another plan took its place", self.facts.now);
+        Some(Decision {
+            status: self.status.clone(),
+            todo: NextStep::Close(revision, outcome),
+            notices: Vec::new(),
+        })
+    }
+
+    /// All kinds can be read, maybe again.
+    fn note_readable(&mut self) {
+        let met = conditions::get(&self.status.conditions, conditions::PREREQUISITES_MET);
+        if met.is_some_and(|met| met.reason == "KindUnreadable")
+            && self.status.phase != Some(Phase::PrerequisiteFailed)
+        {
+            self.condition(
+                conditions::PREREQUISITES_MET,
+                true,
+                "AllDependenciesFound",
+                "All prerequisites of the profile are installed",
+            );
+        }
     }
 
     /// Whether the plan in status is the one that would be approved now: the conditions of its execution are part of
@@ -331,7 +390,9 @@ impl<'a> Decider<'a> {
         let mut records = self.facts.records.iter();
         let begun = records.find(|record| {
             Some(&record.plan_digest) == self.status.plan_digest.as_ref()
-                && (record.outcome.is_none() || review::rejection(self).is_some())
+                && (record.outcome.is_none()
+                    || self.is_tried_again(record)
+                    || review::rejection(self).is_some())
         });
         let revision = begun.map_or_else(|| plan::next_revision(&self.facts), |it| it.revision);
         let terms = plan::terms(&self.facts, revision);
@@ -360,13 +421,26 @@ impl<'a> Decider<'a> {
     /// Writes the outcome of the latest plan into the history, unless it is there already.
     fn close_if_open(&mut self) -> Option<Decision> {
         let record = self.record()?;
-        if record.outcome.is_some() {
-            return None;
-        }
         let (revision, outcome) = (
             record.revision,
             execute::outcome(&self.status, self.facts.now),
         );
+        // A later attempt that got further replaces the outcome of the one before.
+        let improves = |known: &Outcome| {
+            self.is_tried_again(record)
+                && known.result != outcome.result
+                && matches!(
+                    outcome.result,
+                    PlanResult::Completed | PlanResult::CompletedWithErrors
+                )
+        };
+        if record
+            .outcome
+            .as_ref()
+            .is_some_and(|known| !improves(known))
+        {
+            return None;
+        }
         Some(Decision {
             status: self.status.clone(),
             todo: NextStep::Close(revision, outcome),

@@ -55,12 +55,14 @@ pub enum Response {
     Outdated,
     /// Other managers own fields that the request would change.
     Conflicts(Vec<Conflict>),
-    /// Rejected; the same request cannot succeed later.
+    /// Rejected, with the message of the API server. The same request can only succeed after something else has changed.
     Rejected(String),
+    /// The namespace of the target does not exist.
+    NoNamespace(String),
 }
 
 impl Response {
-    /// The response in an error of the API server; `None` if a retry may succeed.
+    /// The response in an error of the API server; `None` if the load has to pass, and a retry at once is right.
     pub fn from_status(status: &Status) -> Option<Self> {
         match status.code {
             409 => {
@@ -73,16 +75,37 @@ impl Response {
             }
             // API Priority and Fairness: the load passes.
             429 => None,
+            // From the admission plugin NamespaceLifecycle, when the target would be created.
+            404 => Some(match missing_namespace(status) {
+                Some(name) => Self::NoNamespace(name),
+                None => Self::Rejected(status.message.clone()),
+            }),
             // Also 403: a missing permission is reported at once, instead of being retried until the timeout.
-            400..500 => Some(Self::Rejected(status.message.clone())),
-            // Server-side apply of a field that the schema does not declare fails with a code that stands for a failure of
-            // the server; a retry cannot succeed.
-            500 if status.message.contains("field not declared in schema") => {
+            // A request that timed out in the server (504), and a webhook that does not answer (500), last longer than a
+            // reconcile: the status has to name them. Server-side apply of a field that the schema does not declare
+            // fails with 500 as well, and a retry at once cannot succeed.
+            400..500 | 504 => Some(Self::Rejected(status.message.clone())),
+            500 if [WEBHOOK_FAILURE, UNDECLARED_FIELD]
+                .iter()
+                .any(|it| status.message.contains(it)) =>
+            {
                 Some(Self::Rejected(status.message.clone()))
             }
             _ => None,
         }
     }
+}
+
+/// In the message of the 500 that an unreachable admission webhook causes (`toStatusErr` in
+/// staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors).
+const WEBHOOK_FAILURE: &str = "failed calling webhook";
+/// In the message of the 500 that server-side apply of an undeclared field causes.
+const UNDECLARED_FIELD: &str = "field not declared in schema";
+
+/// The namespace that a 404 is about, if it is about one.
+fn missing_namespace(status: &Status) -> Option<String> {
+    let details = status.details.as_ref()?;
+    (details.kind == "namespaces" && !details.name.is_empty()).then(|| details.name.clone())
 }
 
 /// What follows from a response.

@@ -38,6 +38,7 @@ pub mod record;
 pub mod recorder;
 pub mod remediation;
 mod restore;
+pub mod retry;
 pub mod roles;
 mod rollback;
 pub mod served;

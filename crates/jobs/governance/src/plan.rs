@@ -84,6 +84,12 @@ pub enum Problem {
     NoProfile(String),
     /// These kinds are not installed.
     Missing(Vec<Prerequisite>),
+    /// Kinds of targets, none of them a prerequisite, that are not installed.
+    NotInstalled(Vec<String>),
+    /// These namespaces do not exist.
+    NoNamespace(Vec<String>),
+    /// These kinds are installed and cannot be read, with the error.
+    Unreadable(Vec<(String, String)>),
     /// The spec is invalid.
     Invalid(String),
     /// A live object is malformed.
@@ -109,6 +115,17 @@ impl Problem {
                     lines.collect::<String>()
                 )
             }
+            Self::NotInstalled(kinds) => {
+                format!("Missing required dependencies: {}", kinds.join(", "))
+            }
+            Self::NoNamespace(names) => {
+                format!("Missing required namespaces: {}", names.join(", "))
+            }
+            Self::Unreadable(kinds) => {
+                let kinds = kinds.iter().map(|(kind, why)| format!("{kind}: {why}"));
+                let kinds: Vec<_> = kinds.collect();
+                format!("Required kinds cannot be read: {}", kinds.join("; "))
+            }
             Self::Invalid(text) | Self::Unplannable(text) => text.clone(),
         }
     }
@@ -121,6 +138,12 @@ impl Problem {
                 .map(|one| format!("The CRD '{}' is not found. {}.", one.of.kind, one.remedy))
                 .collect::<Vec<_>>()
                 .join(" "),
+            Self::NoNamespace(names) => {
+                let names = names.iter().map(|name| {
+                    format!("The namespace '{name}' is not found. Install the operator that it belongs to, or create it.")
+                });
+                names.collect::<Vec<_>>().join(" ")
+            }
             other => other.message(),
         }
     }
@@ -213,8 +236,41 @@ pub(crate) fn capabilities(facts: &DecisionInputs<'_>) -> Vec<Capability> {
     .collect()
 }
 
+/// Whether all kinds can be read that the profile's targets and inputs are of. Objects that a profile reads by name only
+/// concern the health of a target.
+pub fn readable(facts: &DecisionInputs<'_>) -> Result<(), Problem> {
+    let uses = facts.profile.map(Profile::uses).unwrap_or_default();
+    let uses = uses.iter().filter(|uses| uses.named.is_none());
+    let unreadable = uses.filter_map(|uses| {
+        let why = facts.snapshot.unreadable(uses.of)?;
+        Some((uses.of.kind.to_owned(), why.to_owned()))
+    });
+    let unreadable: Vec<_> = unreadable.collect();
+    if unreadable.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::Unreadable(unreadable))
+    }
+}
+
 /// Generates the draft from the current inputs.
 pub fn draft(facts: &DecisionInputs<'_>) -> Result<Draft, Problem> {
+    readable(facts)?;
+    let draft = unchecked_draft(facts)?;
+    // Of a rollback, or of a removal: the kinds of the profile are its prerequisites.
+    let targets = draft.items.iter().map(|item| &item.target_ref);
+    let missing = targets.filter(|target| facts.snapshot.kind_of(target).is_none());
+    let missing: BTreeSet<_> = missing
+        .map(|target| format!("{} ({})", target.kind, target.api_version))
+        .collect();
+    if missing.is_empty() {
+        Ok(draft)
+    } else {
+        Err(Problem::NotInstalled(missing.into_iter().collect()))
+    }
+}
+
+fn unchecked_draft(facts: &DecisionInputs<'_>) -> Result<Draft, Problem> {
     let spec = &facts.config.spec;
     let profile = facts
         .profile
@@ -424,6 +480,8 @@ pub struct Preview {
     pub deviations: Vec<Deviation>,
     /// Why the API server would reject it.
     pub refused: Option<String>,
+    /// The namespace of the target, if it does not exist.
+    pub missing_namespace: Option<String>,
 }
 
 /// A reviewable plan.

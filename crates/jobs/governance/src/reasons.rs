@@ -43,6 +43,11 @@ pub const EVENTS: &[Event] = events! {
     Normal "InvalidPolicy" KIND => "a plan waits because an ApprovalPolicy that selects it cannot be evaluated";
     Normal "TooFewApprovals" KIND => "a plan waits for more approvals";
     Normal "PartlyApproved" KIND => "the approved items of a plan are in force, and the others wait";
+    Warning "KindUnreadable" KIND
+        => "a kind that the profile uses cannot be read, so its plan and what is in force cannot be checked";
+    Warning "Unhealthy" KIND => "the operator of a target reports a fault";
+    Normal "Healthy" KIND => "the operators of all targets report that what is in force works";
+    Normal "HealthUnknown" KIND => "whether what is in force works cannot be seen any more; the message says why";
     Warning "UpstreamOperatorRuns" KIND
         => "the virt-advisor-operator reconciles the configuration, so Medley does not";
     Normal "RemediationPaused" KIND => "a NodeHealthCheck is paused while nodes restart";
@@ -71,6 +76,10 @@ pub const CONDITIONS: &[Conditions] = conditions! {
             => "Correct spec.profile, or start the operator with --enable-profile.";
         "False" "MissingDependency": "A CRD that the profile needs is not installed."
             => "Install the CRDs named in the message; no restart is needed.";
+        "False" "MissingNamespace": "A namespace that the profile writes to does not exist."
+            => "Install the operator that the namespace belongs to, or create it. status.retry states when the plan is tried again.";
+        "False" "KindUnreadable": "A kind that the profile uses is installed and cannot be read."
+            => "Grant the permission or repair the conversion webhook that the message names; the operator tries again by itself.";
         "False" "InvalidConfiguration": "The options are invalid, or no plan can be generated from them."
             => "Correct spec.options as the message describes.";
     }
@@ -96,6 +105,16 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "NoOtherController": "No other controller is known to set the fields of the current plan.";
         "False" "Ignored": "The action is Ignore.";
     }
+    of KIND, "Healthy": "What the operators of the targets report about what is in force. It does not change the phase." {
+        "True" "AsReported": "The operators of all targets report that what is in force works.";
+        "False" "Degraded": "The operator of a target reports a fault, or the target is gone."
+            => "The message names the items and what their operators report; repair the cause there.";
+        "Unknown" "Progressing": "An operator is processing a change, or nodes are being updated.";
+        "Unknown" "NotReported": "No operator reports on a target, or its report cannot be read."
+            => "Check what the message names by hand.";
+        "Unknown" "NothingInForce": "Everything that was applied is undone.";
+        "Unknown" "Ignored": "The action is Ignore.";
+    }
     of KIND, "UpgradeAvailable": "A plan made now would differ, by the version of the operator or by what the cluster offers." {
         "True" "LogicChanged": "The state in force comes from an older version of the profile."
             => "Set the action to DryRun to review the changes.";
@@ -119,10 +138,11 @@ const PHASES: &[Reason] = condition_reasons! {
     "True" "Completed": "Everything is in force.";
     "True" "RolledBack": "A revision of the history is in force again.";
     "True" "CompletedWithErrors": "Some items failed."
-        => "The items have the errors; set the action to DryRun and back to Apply to retry.";
+        => "The items have the errors; status.retry states when items that were not applied are tried again.";
     "True" "CompletedWithUpgrade": "This version of the operator plans differently."
         => "Set the action to DryRun to review its plan.";
-    "True" "Failed": "The plan could not be generated or applied." => "The message and the items have the errors.";
+    "True" "Failed": "The plan could not be generated or applied."
+        => "The message and the items have the errors; status.retry states when it is tried again.";
     "True" "PlanStale": "The targets changed after the approval."
         => "Set the action to DryRun, review the new plan, and approve it.";
     "True" "DriftDetected": "Another manager changed the applied state."

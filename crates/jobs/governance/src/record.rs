@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::advisor::{Applied, Impact, Input, Operation, ProfileOptions, TargetRef};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,28 @@ pub fn prunable(records: &[Record], in_force: &[Applied]) -> Vec<i64> {
         }
     }
     forgotten
+}
+
+/// The latest entry without an outcome that belongs to another plan than the current one, which is given by its revision
+/// and its digest: no operator will finish it.
+pub fn abandoned(
+    records: &[Record],
+    (revision, digest): (Option<i64>, Option<&str>),
+) -> Option<i64> {
+    let mut open = records.iter().rev().filter(|it| it.outcome.is_none());
+    let other = open.find(|record| {
+        Some(record.revision) != revision && Some(record.plan_digest.as_str()) != digest
+    });
+    other.map(|record| record.revision)
+}
+
+/// The outcome of a plan that is not continued.
+pub fn superseded(why: &str, now: Timestamp) -> Outcome {
+    Outcome {
+        result: PlanResult::Superseded,
+        finished: Time(now),
+        message: why.to_owned(),
+    }
 }
 
 /// An item of an executed plan.

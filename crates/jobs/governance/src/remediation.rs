@@ -2,7 +2,11 @@
 //!
 //! A node that applies a MachineConfig is unavailable for minutes, which looks like a failure. So every NodeHealthCheck
 //! is paused while such an item is in progress, by `spec.pauseRequests`, and resumed afterwards. The requests are
-//! derived from the statuses of all configurations alone, so a missed change is corrected by the next reconcile.
+//! derived from the statuses of all configurations and from the pools, so a missed change is corrected by the next
+//! reconcile.
+//!
+//! A plan may end before its nodes have restarted: its item timed out, or its configuration was edited, ignored or
+//! deleted. So a request stays until no pool restarts nodes any more.
 //!
 //! The list is atomic (its items cannot be owned separately), so it is written as a whole, including the requests of
 //! others, with a resourceVersion precondition.
@@ -16,8 +20,10 @@ use api::advisor::{Action, Impact, ItemState, Phase, VirtPlatformConfig};
 use kube_core::{DynamicObject, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::profile::kinds::{MACHINE_CONFIG, NODE_HEALTH_CHECK};
+use crate::health;
+use crate::profile::kinds::{MACHINE_CONFIG, MACHINE_CONFIG_POOL, NODE_HEALTH_CHECK};
 use crate::profile::{Access, KindUse};
+use crate::snapshot::Snapshot;
 
 /// The kind that is paused.
 pub const CHECKS: KindUse = KindUse {
@@ -27,6 +33,24 @@ pub const CHECKS: KindUse = KindUse {
     access: Access::Read,
     named: None,
 };
+
+/// The kinds that show whether nodes still restart.
+pub const POOLS: [KindUse; 2] = [
+    KindUse {
+        of: MACHINE_CONFIG_POOL,
+        versions: &["v1"],
+        plural: "machineconfigpools",
+        access: Access::Read,
+        named: None,
+    },
+    KindUse {
+        of: MACHINE_CONFIG,
+        versions: &["v1"],
+        plural: "machineconfigs",
+        access: Access::Read,
+        named: None,
+    },
+];
 
 const BEFORE: &str = "medley: ";
 const AFTER: &str = " is rolling out a MachineConfig";
@@ -71,32 +95,53 @@ pub fn restarts_nodes(config: &VirtPlatformConfig) -> bool {
         })
 }
 
+/// Whether nodes still restart, or will as soon as a MachineConfig of a configuration is rendered.
+fn still_restarts(config: Option<&VirtPlatformConfig>, snapshot: &Snapshot) -> bool {
+    let applied = config.and_then(|config| config.status.as_ref());
+    let mut applied = applied.into_iter().flat_map(|status| &status.applied);
+    let mut pools = snapshot.list(MACHINE_CONFIG_POOL);
+    pools.any(|pool| health::pool_restarts_nodes(pool))
+        || applied.any(|applied| health::waits_for_rendering(&applied.target_ref, snapshot))
+}
+
 /// The changes to the NodeHealthChecks.
 pub fn changes<'a>(
     configs: impl IntoIterator<Item = &'a VirtPlatformConfig>,
-    checks: impl IntoIterator<Item = &'a DynamicObject>,
+    snapshot: &Snapshot,
 ) -> Vec<Change> {
+    let configs: Vec<_> = configs.into_iter().collect();
     let wanted: BTreeSet<String> = configs
-        .into_iter()
+        .iter()
         .filter(|config| restarts_nodes(config))
-        .map(kube_core::ResourceExt::name_any)
+        .map(|config| config.name_any())
         .collect();
-    let checks = checks.into_iter();
-    checks.filter_map(|check| change(check, &wanted)).collect()
+    let still = |name: &str| {
+        let config = configs.iter().find(|config| config.name_any() == name);
+        still_restarts(config.copied(), snapshot)
+    };
+    let checks = snapshot.list(CHECKS.of);
+    checks
+        .filter_map(|check| change(check, &wanted, still))
+        .collect()
 }
 
-fn change(check: &DynamicObject, wanted: &BTreeSet<String>) -> Option<Change> {
+fn change(
+    check: &DynamicObject,
+    wanted: &BTreeSet<String>,
+    still_restarts: impl Fn(&str) -> bool,
+) -> Option<Change> {
     let requests = check.data.pointer("/spec/pauseRequests");
     let requests = requests.and_then(Value::as_array);
     let requests = requests.map_or(&[][..], Vec::as_slice);
     let asks = |request: &Value| request.as_str().and_then(requested_by).map(str::to_owned);
     let asking: BTreeSet<String> = requests.iter().filter_map(asks).collect();
     let paused: Vec<_> = wanted.difference(&asking).cloned().collect();
-    let resumed: Vec<_> = asking.difference(wanted).cloned().collect();
+    let over = asking.difference(wanted);
+    let resumed: BTreeSet<String> = over.filter(|it| !still_restarts(it)).cloned().collect();
     if paused.is_empty() && resumed.is_empty() {
         return None;
     }
-    let stays = |one: &&Value| asks(one).is_none_or(|config| wanted.contains(&config));
+    let stays = |one: &&Value| asks(one).is_none_or(|config| !resumed.contains(&config));
     let mut now: Vec<Value> = requests.iter().filter(stays).cloned().collect();
     now.extend(paused.iter().map(|config| json!(request(config))));
     // An empty list pauses nothing either; null removes the field, so that nothing of ours is left behind.
@@ -112,6 +157,6 @@ fn change(check: &DynamicObject, wanted: &BTreeSet<String>) -> Option<Change> {
             "spec": { "pauseRequests": now },
         }),
         paused,
-        resumed,
+        resumed: resumed.into_iter().collect(),
     })
 }

@@ -20,7 +20,7 @@ use crate::admission::APPROVE_VERB;
 use crate::in_flight;
 use crate::mutators;
 use crate::notifications;
-use crate::profile::{Access, Profile, Registry};
+use crate::profile::{Access, KindUse, Profile, Registry};
 use crate::prototype;
 use crate::recorder::AUTHORITY;
 use crate::remediation;
@@ -77,7 +77,8 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
     rules.extend(prototype::OPERATOR.rules());
-    rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
+    let uses = registry.iter().flat_map(|profile| profile.uses());
+    rules.extend(rules_of(uses.chain(&remediation::POOLS)));
     rules
 }
 
@@ -87,8 +88,12 @@ type Scope<'a> = (&'a str, Option<&'a str>, u8);
 /// RBAC rules for the kinds that profiles use: nothing is updated, everything is applied, and only objects that a
 /// profile may have created are deleted.
 pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> Vec<PolicyRule> {
+    rules_of(profiles.into_iter().flat_map(Profile::uses))
+}
+
+fn rules_of<'a>(uses: impl Iterator<Item = &'a KindUse>) -> Vec<PolicyRule> {
     let mut access: BTreeMap<(&str, &str, Option<&str>), Access> = BTreeMap::new();
-    for uses in profiles.into_iter().flat_map(Profile::uses) {
+    for uses in uses {
         let most = access
             .entry((uses.of.group, uses.plural, uses.named))
             .or_insert(Access::Read);

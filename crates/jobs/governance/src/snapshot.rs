@@ -60,12 +60,31 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     kinds: BTreeMap<GroupKind, Kind>,
+    /// Kinds that are installed and cannot be read, with the error.
+    unreadable: BTreeMap<GroupKind, String>,
 }
 
 impl Snapshot {
     /// Adds an installed kind.
     pub fn insert(&mut self, of: GroupKind, kind: Kind) {
         self.kinds.insert(of, kind);
+    }
+
+    /// Records a kind that is installed and cannot be read. Its objects are not known, which is not the same as absent.
+    pub fn insert_unreadable(&mut self, of: GroupKind, why: String) {
+        self.unreadable.insert(of, why);
+    }
+
+    /// Why a kind cannot be read, if it cannot.
+    pub fn unreadable(&self, of: GroupKind) -> Option<&str> {
+        self.unreadable.get(&of).map(String::as_str)
+    }
+
+    /// Why the kind of a target cannot be read, if it cannot.
+    pub fn unreadable_target(&self, target: &TargetRef) -> Option<&str> {
+        let mut kinds = self.unreadable.iter();
+        let found = kinds.find(|(of, _)| is_of(target, **of));
+        found.map(|(_, why)| why.as_str())
     }
 
     /// A kind, if it is installed.
@@ -89,13 +108,9 @@ impl Snapshot {
 
     /// The kind of a target, if it is installed.
     pub fn kind_of(&self, target: &TargetRef) -> Option<&Kind> {
-        let group = target
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
         let mut kinds = self.kinds.iter();
         kinds
-            .find(|(of, _)| of.group == group && of.kind == target.kind)
+            .find(|(of, _)| is_of(target, **of))
             .map(|(_, kind)| kind)
     }
 
@@ -119,6 +134,12 @@ impl Snapshot {
             .objects
             .get(&(namespace, target.name.clone()))
     }
+}
+
+/// Whether a target is of a kind, in any version.
+fn is_of(target: &TargetRef, of: GroupKind) -> bool {
+    let group = target.api_version.split_once('/');
+    of.group == group.map_or("", |(group, _)| group) && of.kind == target.kind
 }
 
 /// The part of an object that contains all these fields: all but the metadata, which is expensive to convert, unless a

@@ -34,6 +34,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
         enforcement,
         next_window,
         rolled_back_to,
+        retry,
     } = new;
     let mut patch = Patch(operations);
     patch.field("phase", &old.phase, phase);
@@ -68,6 +69,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     patch.field("enforcement", &old.enforcement, enforcement);
     patch.field("nextWindow", &old.next_window, next_window);
     patch.field("rolledBackTo", &old.rolled_back_to, rolled_back_to);
+    patch.field("retry", &old.retry, retry);
     patch.0
 }
 

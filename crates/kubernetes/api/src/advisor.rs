@@ -20,7 +20,7 @@ pub use spec::{
 };
 pub use status::{
     Applied, ApprovalRequirement, Capability, Deviation, DeviationClass, Drift, DriftClass,
-    Enforcement, Impact, Input, Item, ItemState, Operation, Phase, Takeover, TargetRef,
+    Enforcement, Impact, Input, Item, ItemState, Operation, Phase, Retry, Takeover, TargetRef,
     VirtPlatformConfigStatus,
 };
 

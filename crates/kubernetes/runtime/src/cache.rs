@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -77,8 +77,20 @@ struct Progress {
     changes: u64,
     /// Whether the cache is closed: it observes no further changes.
     ended: bool,
-    /// Whether the kind was not served at the last request.
-    absent: bool,
+    /// What the server answered instead of a list, if it did.
+    refusal: Refusal,
+}
+
+/// What a server answers instead of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Refusal {
+    /// Nothing: it has listed the objects, or has not answered yet.
+    #[default]
+    None,
+    /// The kind is not served.
+    NotServed,
+    /// The request is rejected.
+    Rejected,
 }
 
 /// The objects of one kind; clones share them.
@@ -89,6 +101,8 @@ pub struct Cache<K> {
 struct Shared<K> {
     state: RwLock<State<K>>,
     progress: watch::Sender<Progress>,
+    /// Why the server rejected the last list or watch; empty if it did not.
+    rejection: Mutex<Option<String>>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -158,6 +172,7 @@ impl<K: Kind> Cache<K> {
             shared: Arc::new(Shared {
                 state: RwLock::new(State::default()),
                 progress: watch::Sender::new(Progress::default()),
+                rejection: Mutex::default(),
             }),
         };
         let target = CacheTarget::new(cache.clone(), trim);
@@ -241,13 +256,26 @@ impl<K: Kind> Cache<K> {
 
     /// Whether the kind was not served at the last request.
     pub fn is_absent(&self) -> bool {
-        self.shared.progress.borrow().absent
+        self.shared.progress.borrow().refusal == Refusal::NotServed
     }
 
     /// Whether the cache is closed because the kind is no longer served. Waiting on such a cache
     /// returns at once.
     pub fn has_ended(&self) -> bool {
         self.shared.progress.borrow().ended
+    }
+
+    /// Why the API server rejects requests for the kind, if it does: a missing permission, or a conversion webhook that
+    /// does not answer. The reflector keeps trying.
+    pub fn rejection(&self) -> Option<String> {
+        self.shared.rejection.lock().clone()
+    }
+
+    /// Waits until the first list has completed, or the server has answered that it will not: the kind is not served,
+    /// or the request is rejected.
+    pub async fn answered(&self) {
+        self.wait(|progress| progress.listed || progress.refusal != Refusal::None)
+            .await;
     }
 
     /// Waits until the first list has completed.
@@ -258,7 +286,7 @@ impl<K: Kind> Cache<K> {
     /// Waits until the first list has completed, or the server has answered that the kind is not
     /// served.
     pub async fn settled(&self) {
-        self.wait(|progress| progress.listed || progress.absent)
+        self.wait(|progress| progress.listed || progress.refusal == Refusal::NotServed)
             .await;
     }
 

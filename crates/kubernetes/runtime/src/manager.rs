@@ -178,6 +178,13 @@ impl Manager {
         kinds
     }
 
+    /// Kinds of other operators that the API server does not list, with its message. What uses them reports it; the
+    /// process is ready all the same.
+    pub fn rejected_kinds(&self) -> Vec<(String, String)> {
+        let foreign = self.shared.foreign.get();
+        foreign.map(OptionalKinds::rejections).unwrap_or_default()
+    }
+
     /// Kinds that may not be installed. The first call starts the watch of CRDs.
     pub fn optional_kinds(&self) -> &OptionalKinds {
         self.shared.foreign.get_or_init(|| {

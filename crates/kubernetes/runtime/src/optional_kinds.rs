@@ -294,13 +294,24 @@ impl OptionalKinds {
     /// Waits until the CRDs are listed and every kind requested so far is either listed or known to be
     /// absent.
     pub async fn synced(&self) {
+        self.wait_for_all(async |cache| cache.synced().await).await;
+    }
+
+    /// As [`OptionalKinds::synced`], but does not wait for kinds whose list the server rejects: one missing permission
+    /// must not delay what does not depend on it.
+    pub async fn answered(&self) {
+        self.wait_for_all(async |cache| cache.answered().await)
+            .await;
+    }
+
+    async fn wait_for_all(&self, ready: impl AsyncFn(&Cache<DynamicObject>)) {
         self.shared.definitions.synced().await;
         let mut news = self.shared.settled.subscribe();
         loop {
             news.mark_unchanged();
             let (unknown, caches) = self.shared.undetermined_and_caches();
-            for cache in caches {
-                cache.synced().await;
+            for cache in &caches {
+                ready(cache).await;
             }
             if !unknown || news.changed().await.is_err() {
                 return;
@@ -308,13 +319,36 @@ impl OptionalKinds {
         }
     }
 
-    /// The requested kinds that are neither listed nor known to be absent, by name.
+    /// Why a watched kind cannot be listed: the server rejects it, and has never listed it before.
+    pub fn rejection(&self, kind: &GroupVersionKind) -> Option<String> {
+        let cache = self.cache(kind)?;
+        cache.rejection().filter(|_| !cache.is_synced())
+    }
+
+    /// The watched kinds that the server does not list, with its message.
+    pub fn rejections(&self) -> Vec<(String, String)> {
+        let state = self.shared.state.lock();
+        let rejected = state.wanted.iter().filter_map(|(wanted, standing)| {
+            let KindState::Followed(followed) = standing else {
+                return None;
+            };
+            let rejection = followed.cache.rejection();
+            let why = rejection.filter(|_| !followed.cache.is_synced())?;
+            Some((wanted.kind.clone(), why))
+        });
+        rejected.collect()
+    }
+
+    /// The requested kinds that are neither listed nor known to be absent, by name. Those that the server rejects are in
+    /// [`OptionalKinds::rejections`].
     pub fn unsynced(&self) -> Vec<String> {
         let state = self.shared.state.lock();
         let unclear = state.wanted.iter().filter(|(_, standing)| match standing {
             KindState::Unknown => true,
             KindState::Absent => false,
-            KindState::Followed(followed) => !followed.cache.is_synced(),
+            KindState::Followed(Followed { cache, .. }) => {
+                !cache.is_synced() && cache.rejection().is_none()
+            }
         });
         unclear.map(|(wanted, _)| wanted.kind.clone()).collect()
     }

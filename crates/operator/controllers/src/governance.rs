@@ -61,6 +61,9 @@ const MAX_ROUNDS_PER_RECONCILE: usize = 64;
 /// Give a missing CRD this long before logging that it is not installed.
 const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
+/// Start without the kinds of other operators that are not listed by then. Profiles that use one report it.
+const KIND_WAIT: Duration = Duration::from_secs(10);
+
 /// Status writes of consecutive items are batched within this window.
 // The status of a long plan is a megabyte, which takes the API server a few hundred milliseconds to patch, and the next
 // decision about the whole plan some more: with half of this window, both would be a third of the time.
@@ -120,7 +123,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // Before the first decision: a plan that a policy forbids must not run because the policy was not listed yet.
     approvals.synced().await;
     history.synced().await;
-    named.synced().await;
+    named.answered().await;
     let queue: Queue<Key> = Queue::new();
     let controller = GovernanceController {
         client: manager.client(),
@@ -148,7 +151,13 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     }
     // Before `synced`, so that the first reconcile of remediation sees the checks an earlier process left paused.
     remediation::follow(foreign);
-    foreign.synced().await;
+    // Not `synced`: a kind that cannot be listed concerns the profiles that use it, and no other.
+    if tokio::time::timeout(KIND_WAIT, foreign.answered())
+        .await
+        .is_err()
+    {
+        warn!(kinds = ?foreign.unsynced(), "cannot list kinds of other operators; profiles that use them wait");
+    }
     watch_dependencies(&controller, &queue);
     remediation::start(manager, &configs);
     let client = controller.options.client.clone();
@@ -252,6 +261,7 @@ impl Reconcile for GovernanceController {
             }
             let Some(config) = found else {
                 self.report.forget(&key.name);
+                self.history.close_all(&key.name, Timestamp::now()).await?;
                 advertise::ensure(
                     &self.client,
                     &self.options.registry,

@@ -205,10 +205,20 @@ impl Health {
             [] => Ok(""),
             kinds => Err(format!("not listed yet: {}", kinds.join(", "))),
         };
-        vec![
+        let mut checks = vec![
             Check::new("controllers", started),
             Check::new("caches", caches),
-        ]
+        ];
+        // Ready all the same: what does not use the kind works, and a pod that is not ready would stop a rollout that may
+        // bring the missing permission.
+        let rejected = self.manager.rejected_kinds();
+        if !rejected.is_empty() {
+            let rejected = rejected.iter().map(|(kind, why)| format!("{kind}: {why}"));
+            let rejected: Vec<_> = rejected.collect();
+            let note = format!("cannot be read: {}", rejected.join("; "));
+            checks.push(Check::with_note("kinds", note));
+        }
+        checks
     }
 
     /// The 401 or 403 response, unless the caller is authorized.

@@ -13,12 +13,16 @@ mod alerts;
 mod approvals;
 #[path = "governance/beside.rs"]
 mod beside;
+#[path = "governance/dead_ends.rs"]
+mod dead_ends;
 #[path = "governance/definition.rs"]
 mod definition;
 #[path = "governance/density.rs"]
 mod density;
 #[path = "governance/drift.rs"]
 mod drift;
+#[path = "governance/health.rs"]
+mod health;
 #[path = "governance/in_flight.rs"]
 mod in_flight;
 #[path = "governance/kills.rs"]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, Phase, VirtPlatformConfig};
 use cluster_view::rivals;
+use governance::conditions::HEALTHY;
+use governance::retry::describe;
 use kube::{Client, ResourceExt as _};
 
 use super::Name;
@@ -45,7 +47,13 @@ fn phase(config: &VirtPlatformConfig) -> Phase {
 
 fn object(config: &VirtPlatformConfig) -> Object {
     let phase = phase(config);
+    let conditions = config.status.iter().flat_map(|it| &it.conditions);
+    let unhealthy = conditions
+        .clone()
+        .any(|it| it.type_ == HEALTHY && it.status == "False");
     let state = match phase {
+        // In force, and it does not work.
+        Phase::Completed | Phase::CompletedWithUpgrade if unhealthy => State::Attention,
         Phase::Completed | Phase::CompletedWithUpgrade | Phase::Ignored => State::Ready,
         Phase::Pending | Phase::Drafting | Phase::InProgress => State::Progressing,
         Phase::PrerequisiteFailed
@@ -55,7 +63,6 @@ fn object(config: &VirtPlatformConfig) -> Object {
         | Phase::Drifted => State::Attention,
     };
     let mut object = Object::new("VirtPlatformConfig", config.name_any(), state);
-    let conditions = config.status.iter().flat_map(|it| &it.conditions);
     object.conditions = conditions
         .map(|condition| {
             // There is one condition per phase; only that of the current phase is informative.
@@ -74,6 +81,11 @@ fn object(config: &VirtPlatformConfig) -> Object {
         .max_by_key(|it| it.last_transition_time);
     object.since = own.and_then(|it| it.last_transition_time);
     object.message = own.map(|it| it.message.clone());
+    let retry = config.status.as_ref().and_then(|it| it.retry.as_ref());
+    if let (Some(message), Some(when)) = (&mut object.message, retry.and_then(describe)) {
+        message.push(' ');
+        message.push_str(&when);
+    }
     object.reason = Some(phase.as_str().to_owned());
     for condition in &mut object.conditions {
         condition.quiet |= condition.kind == phase.as_str();

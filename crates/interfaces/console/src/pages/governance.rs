@@ -9,6 +9,7 @@ mod revision;
 use std::sync::Arc;
 
 use ::governance::Registry;
+use ::governance::conditions::{self, HEALTHY};
 use api::advisor::{Impact, ItemState, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use askama::Template;
 use axum::Router;
@@ -54,6 +55,7 @@ struct Line {
     /// Completed items, and all items.
     progress: Option<(usize, usize)>,
     drift: usize,
+    unhealthy: bool,
 }
 
 #[derive(Template)]
@@ -84,12 +86,13 @@ fn line(registry: &Registry, config: &VirtPlatformConfig) -> Line {
     Line {
         name: config.name_any(),
         description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
-        level: level(status.phase),
+        level: level(&status),
         phase: phase_word(status.phase),
         impact: status.impact_severity,
         action: format!("{:?}", config.spec.action),
         progress: (status.phase == Some(Phase::InProgress)).then(|| progress(&status)),
         drift: status.drift.len(),
+        unhealthy: is_unhealthy(&status),
     }
 }
 
@@ -100,9 +103,15 @@ fn progress(status: &VirtPlatformConfigStatus) -> (usize, usize) {
     (done.count(), status.items.len())
 }
 
-/// Severity of a phase.
-fn level(phase: Option<Phase>) -> Level {
-    match phase {
+/// Whether an operator reports a fault of what is in force.
+fn is_unhealthy(status: &VirtPlatformConfigStatus) -> bool {
+    conditions::get(&status.conditions, HEALTHY).is_some_and(|it| it.status == "False")
+}
+
+/// Severity of a phase, and of what operators report.
+fn level(status: &VirtPlatformConfigStatus) -> Level {
+    match status.phase {
+        _ if is_unhealthy(status) => Level::Bad,
         None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress) => Level::Busy,
         Some(Phase::Completed | Phase::Ignored) => Level::Good,
         Some(
@@ -148,9 +157,12 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
         + count(Phase::Drifted);
     let notices = configs.iter().filter_map(|config| {
         let status = config.status.clone().unwrap_or_default();
-        let level = level(status.phase);
+        let level = level(&status);
         let text = match status.phase? {
             // Pending and drafting pass by themselves, and a notice would only flicker.
+            Phase::Completed if is_unhealthy(&status) => {
+                "is in force, and an operator reports a fault.".to_owned()
+            }
             Phase::Completed | Phase::Ignored | Phase::Pending | Phase::Drafting => return None,
             Phase::PrerequisiteFailed => "lacks prerequisites.".to_owned(),
             Phase::ReviewRequired => {

@@ -94,6 +94,9 @@ impl<'a> ItemExecution<'a> {
             }
             (ItemStep::Last, Response::Object(kept)) => Next::Finished(self.outcome(kept.as_ref())),
             (_, Response::Rejected(why)) => Next::Finished(Executed::Refused(why)),
+            (_, Response::NoNamespace(name)) => {
+                Next::Finished(Executed::Refused(format!("namespace {name} not found")))
+            }
             (_, Response::Outdated | Response::Conflicts(_)) => self.read_again(),
         }
     }

@@ -1,9 +1,14 @@
 //! Pending, Drafting, PrerequisiteFailed: generating a plan.
 
+use std::collections::BTreeSet;
+
 use api::advisor::{Action, Applied, ItemState, Operation, Phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, drift, review};
+use super::{
+    Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, UNREADABLE_KIND_REQUEUE,
+    drift, review,
+};
 use crate::conditions::{
     APPROVED, CONTESTED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE,
     is_true, message_of,
@@ -11,6 +16,7 @@ use crate::conditions::{
 use crate::deviation;
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
+use crate::retry;
 use crate::snapshot::whole;
 
 /// Prepares for a new plan: the outcome of the previous one is written into the history first.
@@ -36,23 +42,55 @@ pub(super) fn recheck_prerequisites(mut decider: Decider<'_>) -> Decision {
         return decider.start_over(None);
     }
     match plan::draft(&decider.facts) {
+        // A namespace: only another dry run shows whether it exists now. The phase stays meanwhile.
+        Ok(draft) if decider.status.retry.is_some() => match decider.next_attempt() {
+            Some(at) => decider.rest(Some(at)),
+            None => decider.end(NextStep::Preview(draft)),
+        },
         Ok(_) => decider.start_over(Some("The missing prerequisites are installed")),
         Err(problem) => refuse(decider, &problem),
     }
 }
 
+/// A kind cannot be read: nothing can be decided from what is known. A plan in progress waits; what is in force stays.
+pub(super) fn blind(mut decider: Decider<'_>, problem: &Problem) -> Decision {
+    match decider.status.phase {
+        None
+        | Some(Phase::Ignored | Phase::Pending | Phase::Drafting | Phase::PrerequisiteFailed) => {
+            refuse(decider, problem)
+        }
+        Some(_) => {
+            let message = problem.message();
+            let known = crate::conditions::get(&decider.status.conditions, PREREQUISITES_MET);
+            if known.is_none_or(|known| known.reason != UNREADABLE) {
+                decider.notice(true, UNREADABLE, &message);
+            }
+            decider.condition(PREREQUISITES_MET, false, UNREADABLE, &message);
+            let wake = decider.facts.now.checked_add(UNREADABLE_KIND_REQUEUE);
+            decider.rest(wake.ok())
+        }
+    }
+}
+
+/// Reason of the condition and of the event for a kind that cannot be read.
+const UNREADABLE: &str = "KindUnreadable";
+
 /// No plan can be generated.
 pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
     decider.observe();
     let message = problem.message();
-    // The live object or the API server has to change, and no watch event announces that: an edit of the spec retries.
+    // The live object or the API server has to change, and no watch event announces that.
     if let Problem::Unplannable(_) = problem {
         decider.enter(Phase::Failed, None, &message);
-        return decider.rest(None);
+        decider.schedule_retry(retry::LONGEST);
+        let at = decider.next_attempt();
+        return decider.rest(at);
     }
     let reason = match problem {
         Problem::NoProfile(_) => "ProfileNotFound",
-        Problem::Missing(_) => "MissingDependency",
+        Problem::Missing(_) | Problem::NotInstalled(_) => "MissingDependency",
+        Problem::NoNamespace(_) => "MissingNamespace",
+        Problem::Unreadable(_) => UNREADABLE,
         Problem::Invalid(_) | Problem::Unplannable(_) => "InvalidConfiguration",
     };
     decider.condition(PREREQUISITES_MET, false, reason, &problem.advice());
@@ -64,13 +102,31 @@ pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
     // Earlier applied state is still in force.
     drift::note_drift(&mut decider);
     drift::report_drift(&mut decider);
-    let wake = decider.facts.now.checked_add(MISSING_KIND_REQUEUE).ok();
+    if let Problem::NoNamespace(_) = problem {
+        decider.schedule_retry(retry::LONGEST_FOR_PREREQUISITE);
+        let at = decider.next_attempt();
+        return decider.rest(at);
+    }
+    decider.status.retry = None;
+    let interval = match problem {
+        Problem::Unreadable(_) => UNREADABLE_KIND_REQUEUE,
+        _ => MISSING_KIND_REQUEUE,
+    };
+    let wake = decider.facts.now.checked_add(interval).ok();
     decider.rest(wake)
 }
 
 /// Continues after the dry run of a draft.
 pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -> Decision {
     let mut decider = Decider::new(*facts);
+    let missing = previews
+        .iter()
+        .filter_map(|it| it.missing_namespace.clone());
+    let missing: BTreeSet<String> = missing.collect();
+    if !missing.is_empty() {
+        let problem = Problem::NoNamespace(missing.into_iter().collect());
+        return refuse(decider, &problem);
+    }
     let terms = plan::terms(facts, plan::next_revision(facts));
     let plan = match plan::assemble(draft, previews, &decider.status.applied, &terms) {
         Ok(plan) => plan,
@@ -156,6 +212,7 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
         .applied_options
         .clone_from(&facts.config.spec.options);
     status.drift.clear();
+    status.retry = None;
     if facts.config.spec.rollback_to.is_none() {
         // The undone changes are about to be applied again, so they can be undone again.
         status.rolled_back_to = None;
@@ -187,17 +244,24 @@ fn in_force(mut decider: Decider<'_>) -> Decision {
     for index in 0..decider.status.items.len() {
         let health = super::execute::health_of(&decider, index);
         decider.touch(index, |item| match &health {
-            Health::Healthy(_) => {
+            // What cannot be seen is in the condition Healthy.
+            Health::Healthy(_)
+            | Health::Unseen {
+                may_come: false, ..
+            } => {
                 item.state = ItemState::Completed;
                 item.message = Some("Already in desired state".to_owned());
             }
             // This plan has written nothing. `check_applied` decides in the next round, with the timeout.
-            Health::Waiting { message, .. } | Health::Failed(message) => {
+            Health::Waiting { message, .. }
+            | Health::Unseen { why: message, .. }
+            | Health::Failed(message) => {
                 item.state = ItemState::InProgress;
                 item.message = Some(message.clone());
             }
         });
-        waiting |= !matches!(health, Health::Healthy(_));
+        let item = decider.status.items.get(index);
+        waiting |= item.is_none_or(|item| item.state != ItemState::Completed);
         adopt(&mut decider, index);
     }
     forget_removed(&mut decider);

@@ -15,11 +15,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::DynamicObject;
 
-use super::{Decider, Decision, DecisionInputs, NextStep, diffs, draft, execute, review};
+use super::{Decider, Decision, DecisionInputs, NextStep, diffs, draft, execute, retrying, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
 use crate::plan::{self, Draft};
+use crate::retry;
 use crate::served::ServedSchema;
 use crate::snapshot::part_with;
 use crate::{deviation, ownership, values};
@@ -34,14 +35,12 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
         decider.acknowledge();
         return decider.start_over(None);
     }
-    // Only an edit of the spec leaves Failed. A retry would repeat a write that was rejected, or overwrite the edit
-    // that made the plan stale.
     if decider.status.phase == Some(Phase::Failed) {
-        note_drift(&mut decider);
-        diffs::refresh(&mut decider, None);
-        report_drift(&mut decider);
-        return decider.rest(None);
+        return retrying::failed(decider);
     }
+    // The attempt has ended, and its outcome is in the history.
+    let retry = decider.status.retry.take();
+    decider.status.retry = retry.filter(|retry| retry.at.is_some());
     if decider.status.rolled_back_to.is_some()
         && decider.status.rolled_back_to == decider.facts.config.spec.rollback_to
     {
@@ -133,7 +132,10 @@ fn in_sync(mut decider: Decider<'_>, draft: Draft) -> Decision {
     }
     for index in 0..decider.status.items.len() {
         // A failed item whose target was fixed is no longer failed. One that timed out is, until it is healthy.
-        let healthy = matches!(execute::health_of(&decider, index), Health::Healthy(_));
+        let healthy = matches!(
+            execute::health_of(&decider, index),
+            Health::Healthy(_) | Health::Unseen { .. }
+        );
         decider.touch(index, |item| {
             if item.state == ItemState::Failed && healthy || item.state == ItemState::Pending {
                 item.state = ItemState::Completed;
@@ -321,6 +323,8 @@ fn drifted(mut decider: Decider<'_>, draft: &Draft) -> Decision {
         .drift
         .iter()
         .find_map(|drift| drift.manager.clone());
+    // Once it is as applied again, what failed is tried again.
+    decider.status.retry = None;
     decider.enter(Phase::Drifted, None, &message);
     let spec = &decider.facts.config.spec;
     if spec.bypass_optimistic_lock && spec.action == Action::Apply {
@@ -411,6 +415,7 @@ fn upgradable(mut decider: Decider<'_>, draft: &Draft) -> Decision {
     let message = format!("{cause}: {changes_text}. Change action to 'DryRun' to review.");
     decider.status.drift = changes;
     decider.condition(UPGRADE_AVAILABLE, true, reason, &message);
+    decider.status.retry = None;
     decider.enter(Phase::CompletedWithUpgrade, None, &message);
     decider.rest(None::<Timestamp>)
 }
@@ -495,15 +500,25 @@ fn unchanged(mut decider: Decider<'_>) -> Decision {
         "NoLogicChange",
         "This version of the operator plans the same",
     );
-    if failed > 0 {
-        let message = format!(
-            "{} ({failed} failed)",
-            message_of(Phase::CompletedWithErrors)
-        );
-        decider.enter(Phase::CompletedWithErrors, None, &message);
-    } else {
+    if failed == 0 {
+        decider.status.retry = None;
         decider.enter(Phase::Completed, None, message_of(Phase::Completed));
+        return decider.rest(None);
     }
-    let todo = NextStep::Rest(None);
-    decider.end(todo)
+    let message = format!(
+        "{} ({failed} failed)",
+        message_of(Phase::CompletedWithErrors)
+    );
+    decider.enter(Phase::CompletedWithErrors, None, &message);
+    if !retrying::has_unapplied_failure(&decider) {
+        decider.status.retry = None;
+        return decider.rest(None);
+    }
+    if decider.status.retry.is_none() {
+        decider.schedule_retry(retry::LONGEST);
+    }
+    match decider.next_attempt() {
+        Some(at) => decider.rest(Some(at)),
+        None => retrying::again(decider),
+    }
 }

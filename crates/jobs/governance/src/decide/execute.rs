@@ -24,6 +24,10 @@ use crate::timeout::{self, TimeoutVerdict};
 use crate::window::{State as Window, Windows};
 use crate::{approval, deviation, ownership, plan, values};
 
+/// How long the first report of an operator is awaited. Operators write the status of a new object within seconds; one that
+/// is not running never does, and its object is completed without.
+const REPORT_GRACE: SignedDuration = SignedDuration::from_mins(1);
+
 /// An item to execute.
 #[derive(Debug, Clone)]
 pub struct Execution {
@@ -383,6 +387,20 @@ fn check_applied(decider: &mut Decider<'_>, index: usize) -> Option<Timestamp> {
             });
             None
         }
+        Health::Unseen { why, may_come } => {
+            let until = since.map_or(facts.now, |since| since.0);
+            let until = until.checked_add(REPORT_GRACE).ok();
+            if may_come && until.is_some_and(|until| until > facts.now) {
+                decider.touch(index, |item| item.message = Some(format!("Waiting: {why}")));
+                return until;
+            }
+            decider.touch(index, |item| {
+                item.state = ItemState::Completed;
+                // What could not be seen, so that Completed is not read as proof.
+                item.message = Some(format!("Applied successfully ({why})"));
+            });
+            None
+        }
         Health::Failed(message) => {
             decider.touch(index, |item| {
                 item.state = ItemState::Failed;
@@ -427,6 +445,7 @@ fn fail(mut decider: Decider<'_>, index: usize) -> Decision {
         item.message.as_deref().unwrap_or("no reason is known")
     );
     decider.enter(Phase::Failed, None, &message);
+    decider.schedule_retry(crate::retry::LONGEST);
     decider.end(NextStep::Again)
 }
 
@@ -465,6 +484,9 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
             message_of(Phase::CompletedWithErrors)
         );
         decider.enter(Phase::CompletedWithErrors, None, &message);
+        if super::retrying::has_unapplied_failure(&decider) {
+            decider.schedule_retry(crate::retry::LONGEST);
+        }
     } else if let Some(revision) = decider.facts.config.spec.rollback_to {
         let message = format!(
             "Everything since revision {revision} is undone. Remove spec.rollbackTo to plan again."
@@ -473,6 +495,8 @@ pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
     } else {
         decider.enter(Phase::Completed, None, message_of(Phase::Completed));
     }
+    // In the same write as the phase: a reader that waits for it finds both.
+    decider.note_health();
     decider.end(NextStep::Again)
 }
 

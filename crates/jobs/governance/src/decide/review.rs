@@ -268,6 +268,7 @@ pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::ApprovedPlan, A
 /// The targets have changed since the plan was generated.
 pub(super) fn stale(mut decider: Decider<'_>, why: &str) -> Decision {
     decider.observe();
+    decider.status.retry = None;
     let message = format!("{STALE} {why}");
     decider.condition(PLAN_STALE, true, "TargetChanged", why);
     decider.enter(Phase::Failed, Some("PlanStale"), &message);

@@ -14,11 +14,14 @@ mod laws;
 mod planning;
 mod pools;
 pub(crate) mod profiles;
+mod retrying;
 mod stories;
 mod trust;
 mod truth;
 mod undoing;
 mod verifying;
+mod wellbeing;
 mod world;
 
+pub(crate) use cluster::merge;
 pub(crate) use world::Simulation;

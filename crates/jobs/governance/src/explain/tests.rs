@@ -141,7 +141,172 @@ fn stale_plan_suggests_renewal() {
 fn unobserved_edit_is_explained() {
     let mut world = completed();
     world.action(Action::DryRun);
-    assert_contains(&explained(&world).because, "not reconciled yet");
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "not reconciled yet");
+    assert_contains(
+        &explanation.because,
+        "Not yet observed: the specification was changed",
+    );
+    assert_contains(&explanation.because, "(generation 3, observed 2)");
+    assert_eq!(
+        explanation.state,
+        "steps is Completed (action DryRun), not yet observed."
+    );
+    // Advice for the earlier specification would do nothing.
+    assert_eq!(explanation.next.len(), 1);
+    assert_contains(
+        &explanation.next,
+        "takes up the new specification by itself",
+    );
+}
+
+#[test]
+fn rejection_is_explained_with_its_reason() {
+    let mut world = Simulation::steps();
+    world.run();
+    for action in [Action::DryRun, Action::Apply] {
+        let digest = world.status().plan_digest.unwrap();
+        world.spec(|spec| {
+            spec.action = action;
+            spec.approval = Some(api::advisor::Approval {
+                rejected: Some(api::advisor::Rejection {
+                    plan_digest: digest,
+                    reason: Some("not in December".to_owned()),
+                }),
+                ..api::advisor::Approval::default()
+            });
+        });
+        world.run();
+        // An edit under DryRun requests another plan, which is not rejected.
+        if world.status_and_reason("Approved").1 != "Rejected" {
+            continue;
+        }
+        let explanation = explained(&world);
+        let state = &explanation.state;
+        assert!(state.ends_with("and the plan is rejected."), "{state}");
+        assert_contains(&explanation.next, "The plan was rejected: not in December.");
+        assert_contains(&explanation.next, "`medley approve steps`");
+        assert!(
+            explanation
+                .next
+                .iter()
+                .all(|line| !line.contains("set action to 'Apply'")),
+            "a rejected plan is not applied by that"
+        );
+        return;
+    }
+    panic!("the plan was never rejected");
+}
+
+/// What is set already is not advised: it would be no edit.
+#[test]
+fn advice_depends_on_the_action() {
+    let mut world = completed();
+    let edit = json!({ "data": { "interval": 1 } });
+    world.edit(&config_map("third"), "kubectl", &edit);
+    world.run();
+    assert_contains(&explained(&world).next, "set action to 'DryRun'");
+    assert!(
+        explained(&world)
+            .next
+            .iter()
+            .all(|line| !line.contains("--renew"))
+    );
+
+    // In force without a request: it is watched, and the action is still DryRun.
+    let mut world = Simulation::steps();
+    world.run();
+    for item in world.status().items {
+        let desired = item.desired_state.unwrap();
+        world.edit(&item.target_ref, "kubectl", &desired);
+    }
+    world.roll_out("worker", 10);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.edit(&config_map("third"), "kubectl", &edit);
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+    let next = explained(&world).next;
+    assert_contains(&next, "`medley plan steps --renew`");
+    assert!(
+        next.iter()
+            .all(|line| !line.contains("set action to 'DryRun'")),
+        "{next:?}"
+    );
+}
+
+#[test]
+fn retry_is_explained_with_its_time() {
+    let mut world = Simulation::steps();
+    world.refusals.insert("first".into(), "forbidden".into());
+    world.action(Action::Apply);
+    world.run();
+    let next = explained(&world).next;
+    assert_contains(&next, "It is tried again at 2026-07-01T12:00:30Z.");
+    world.now = world.status().retry.unwrap().at.unwrap().0;
+    world.run();
+    let next = explained(&world).next;
+    assert_contains(
+        &next,
+        "It failed 2 times, and is tried again at 2026-07-01T12:01:30Z.",
+    );
+}
+
+#[test]
+fn missing_namespace_is_explained() {
+    let mut world = Simulation::steps();
+    world.cluster.missing_namespaces.insert("there".into());
+    world.run();
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "Missing required namespaces: there");
+    assert_contains(
+        &explanation.next,
+        "Install the operator that the namespace belongs to",
+    );
+    assert_contains(&explanation.next, "It is tried again at");
+}
+
+#[test]
+fn unhealthy_and_unreadable_are_explained() {
+    let mut world = completed();
+    assert_contains(
+        &explained(&world).because,
+        "Health not known: no operator reports on a ConfigMap",
+    );
+    world.cluster.delete(&config_map("third"));
+    world.run();
+    assert_contains(
+        &explained(&world).because,
+        "Not healthy: third: ConfigMap there/third not found",
+    );
+    let mut world = Simulation::load_aware();
+    let kinds = &mut world.cluster.unreadable;
+    kinds.insert(
+        crate::profile::kinds::KUBE_DESCHEDULER,
+        "forbidden".to_owned(),
+    );
+    world.run();
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "KubeDescheduler: forbidden");
+    assert_contains(&explanation.next, "a permission of the operator");
+}
+
+/// Nothing is left that 'DryRun' could stop.
+#[test]
+fn last_item_is_only_awaited() {
+    let mut world = Simulation::steps();
+    world.run();
+    for item in world.status().items {
+        let desired = item.desired_state.unwrap();
+        world.edit(&item.target_ref, "kubectl", &desired);
+    }
+    world.run();
+    assert_eq!(world.phase(), Phase::InProgress);
+    let next = explained(&world).next;
+    assert_contains(&next, "as soon as the last item is healthy");
+    assert!(next.iter().all(|line| !line.contains("DryRun")), "{next:?}");
 }
 
 #[test]
@@ -230,6 +395,16 @@ fn rollout_progress_and_next_window_are_explained() {
     assert_contains(
         &explained(&world).next,
         "the maintenance window opens, at 2026-07-02T02:00:00Z",
+    );
+    let explanation = explained(&world);
+    assert_contains(
+        &explanation.next,
+        "It has been waiting since 2026-07-01T12:00:00Z.",
+    );
+    let state = &explanation.state;
+    assert!(
+        state.ends_with("and waits for a maintenance window."),
+        "{state}"
     );
 }
 

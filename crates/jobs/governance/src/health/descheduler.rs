@@ -27,7 +27,10 @@ const GENERATION: &str = "kubedeschedulers.operator.openshift.io/cluster";
 pub(super) fn runs(live: &DynamicObject, snapshot: &Snapshot) -> Health {
     let reported = condition(live, DEGRADED);
     if let Some(message) = degraded(live) {
-        return Health::waiting(message);
+        return Health::faulty(message);
+    }
+    if let Some(why) = snapshot.unreadable(DEPLOYMENT) {
+        return Health::unseen(format!("Deployment {OPERAND} cannot be read: {why}"));
     }
     let generation = live.metadata.generation.unwrap_or_default();
     let namespace = live.metadata.namespace.as_deref().unwrap_or_default();
@@ -45,16 +48,19 @@ pub(super) fn runs(live: &DynamicObject, snapshot: &Snapshot) -> Health {
     }
     // A Deployment without replicas is available.
     if deployment.data.pointer("/spec/replicas") == Some(&Value::from(0)) {
-        return Health::waiting(format!("Deployment {OPERAND} is scaled to zero"));
+        return Health::faulty(format!("Deployment {OPERAND} is scaled to zero"));
     }
     if unobserved(deployment).is_some() || !holds(deployment, "Available") {
         let why = condition(deployment, "Available")
             .filter(|found| !is_true(found))
             .map(describe_condition)
             .unwrap_or_default();
-        return Health::waiting(format!(
-            "Waiting for Deployment {OPERAND} to become available{why}"
-        ));
+        let message = format!("Waiting for Deployment {OPERAND} to become available{why}");
+        // A Deployment that its controller has not observed is being rolled out.
+        return match unobserved(deployment) {
+            Some(_) => Health::waiting(message),
+            None => Health::faulty(message),
+        };
     }
     applied()
 }

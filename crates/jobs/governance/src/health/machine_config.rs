@@ -5,8 +5,6 @@
 //! the proof is: the pool has rendered ours, its target configuration is the current one, and it reports so for the
 //! current generation.
 
-use std::collections::BTreeMap;
-
 use kube_core::{DynamicObject, ResourceExt};
 use machinery::selector::LabelSelector;
 use serde_json::{Map, Value};
@@ -28,29 +26,47 @@ const ROLE: &str = "machineconfiguration.openshift.io/role";
 
 /// Whether all nodes run a MachineConfig.
 pub(super) fn rolled_out(name: &str, live: &DynamicObject, snapshot: &Snapshot) -> Health {
-    let none = BTreeMap::new();
-    let labels = live.metadata.labels.as_ref().unwrap_or(&none);
-    let map: Map<String, Value> = labels
-        .iter()
-        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
-        .collect();
-    let verdicts: Vec<_> = snapshot
-        .list(POOL)
-        .filter(|pool| selects(pool, &map))
-        .map(|pool| {
-            let lacks = if sources(pool).any(|source| source == name) {
-                outdated(pool, live, snapshot).map(|what| format!("render '{name}' anew ({what})"))
-            } else {
-                Some(format!("render '{name}'"))
-            };
-            verdict(pool, lacks)
-        })
+    let verdicts: Vec<_> = selecting(live, snapshot)
+        .into_iter()
+        .map(|pool| verdict(pool, lacks(pool, name, live, snapshot)))
         .collect();
     if verdicts.is_empty() {
-        let role = labels.get(ROLE).map_or("worker", String::as_str);
-        return Health::waiting(format!("MachineConfigPool '{role}' not found"));
+        let labels = live.metadata.labels.as_ref();
+        let role = labels.and_then(|labels| labels.get(ROLE));
+        let role = role.map_or("worker", String::as_str);
+        return Health::faulty(format!("MachineConfigPool '{role}' not found"));
     }
     worst(verdicts)
+}
+
+/// Whether a pool that can restart nodes has not rendered a MachineConfig yet.
+pub(super) fn waits_for_rendering(name: &str, live: &DynamicObject, snapshot: &Snapshot) -> bool {
+    let mut pools = selecting(live, snapshot).into_iter();
+    pools.any(|pool| may_restart_nodes(pool) && lacks(pool, name, live, snapshot).is_some())
+}
+
+/// The pools that select a MachineConfig.
+fn selecting<'a>(live: &DynamicObject, snapshot: &'a Snapshot) -> Vec<&'a DynamicObject> {
+    let labels = live.metadata.labels.iter().flatten();
+    let labels: Map<String, Value> = labels
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+        .collect();
+    let pools = snapshot.list(POOL).map(AsRef::as_ref);
+    pools.filter(|pool| selects(pool, &labels)).collect()
+}
+
+/// What a pool has to do before its nodes can get a MachineConfig, if it has not done it.
+fn lacks(
+    pool: &DynamicObject,
+    name: &str,
+    live: &DynamicObject,
+    snapshot: &Snapshot,
+) -> Option<String> {
+    if !sources(pool).any(|source| source == name) {
+        return Some(format!("render '{name}'"));
+    }
+    let what = outdated(pool, live, snapshot)?;
+    Some(format!("render '{name}' anew ({what})"))
 }
 
 /// Whether no node runs a deleted MachineConfig any more.
@@ -121,10 +137,12 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
     let machines = count("machineCount");
     let updated = count("updatedMachineCount");
     let ready = count("readyMachineCount");
-    let waiting = |message: String| Health::Waiting {
+    let stopped = |message: String, fault: bool| Health::Waiting {
         message,
         progress: Some((updated, machines)),
+        fault,
     };
+    let waiting = |message: String| stopped(message, false);
     // Failed at once: no node can get a configuration that does not render, until a MachineConfig is corrected.
     if let Some(failed) = condition(pool, "RenderDegraded").filter(|found| is_true(found)) {
         return Health::Failed(format!(
@@ -138,29 +156,38 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
         .find_map(|kind| condition(pool, kind).filter(|found| is_true(found)));
     if degraded > 0 || degraded_condition.is_some() {
         // It may recover: a node comes back, or an administrator repairs it. The timeout ends the wait.
-        return waiting(format!(
+        let why = degraded_condition.map(describe_condition);
+        let message = format!(
             "{called} is degraded ({degraded} degraded machines){}",
-            degraded_condition
-                .map(describe_condition)
-                .unwrap_or_default()
-        ));
+            why.unwrap_or_default()
+        );
+        return stopped(message, true);
     }
     let wanted = pool.data.pointer("/spec/configuration/name");
     let observed =
         status["observedGeneration"].as_i64().unwrap_or(0) >= pool.metadata.generation.unwrap_or(0);
     let updating = holds(pool, "Updating");
     let up_to_date = holds(pool, "Updated");
+    let switched = wanted.is_some() && wanted == status.pointer("/configuration/name");
     // A pool without nodes is up to date with 0 of 0.
     if lacks.is_none()
         && observed
         && up_to_date
         && !updating
-        && wanted.is_some()
-        && wanted == status.pointer("/configuration/name")
+        && switched
         && updated == machines
         && ready == machines
     {
         return Health::Healthy(format!("{called} is ready (all {machines} nodes updated)"));
+    }
+    // All nodes have the target configuration, so it is no rollout that keeps them away. The pool reports `Updating`
+    // all the same (`calculateStatus` in pkg/controller/node/status.go of the machine-config-operator).
+    let unavailable = count("unavailableMachineCount");
+    if lacks.is_none() && switched && updated == machines && unavailable > 0 {
+        return stopped(
+            format!("{called} has {unavailable} unavailable of {machines} nodes"),
+            true,
+        );
     }
     // After the success: a pool that was paused once it was up to date has nothing pending.
     if pool.data.pointer("/spec/paused") == Some(&Value::Bool(true)) {
@@ -194,8 +221,10 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
 fn worst(mut verdicts: Vec<Health>) -> Health {
     let rank = |health: &Health| match health {
         Health::Failed(_) => 0,
-        Health::Waiting { .. } => 1,
-        Health::Healthy(_) => 2,
+        Health::Waiting { fault: true, .. } => 1,
+        Health::Waiting { .. } => 2,
+        Health::Unseen { .. } => 3,
+        Health::Healthy(_) => 4,
     };
     verdicts.sort_by_key(rank);
     let message = verdicts
@@ -208,12 +237,43 @@ fn worst(mut verdicts: Vec<Health>) -> Health {
         .iter()
         .filter_map(|health| match health {
             Health::Waiting { progress, .. } => *progress,
-            Health::Healthy(_) | Health::Failed(_) => None,
+            Health::Healthy(_) | Health::Unseen { .. } | Health::Failed(_) => None,
         })
         .reduce(|(updated, total), (more, of)| (updated + more, total + of));
     match verdicts.first() {
         Some(Health::Failed(_)) => Health::Failed(message),
-        Some(Health::Waiting { .. }) => Health::Waiting { message, progress },
+        Some(Health::Waiting { fault, .. }) => Health::Waiting {
+            message,
+            progress,
+            fault: *fault,
+        },
+        Some(Health::Unseen { .. }) => Health::unseen(message),
         Some(Health::Healthy(_)) | None => Health::Healthy(message),
     }
+}
+
+/// Whether a pool still restarts nodes for its configuration.
+pub(super) fn restarts_nodes(pool: &DynamicObject) -> bool {
+    let wanted = pool.data.pointer("/spec/configuration/name");
+    // Switched once all nodes are done. `Updating` says less: it is also true while a node that has the configuration is
+    // not ready, and remediating that node is the purpose of a NodeHealthCheck.
+    let current = pool.data.pointer("/status/configuration/name");
+    may_restart_nodes(pool) && wanted.is_some() && wanted != current
+}
+
+/// A paused pool restarts no nodes, and neither does a degraded one, which stops at the node that failed. A pool without
+/// nodes has none to restart, and one without a status no operator that would.
+fn may_restart_nodes(pool: &DynamicObject) -> bool {
+    let count = |field: &str| {
+        let counted = pool.data.pointer(&format!("/status/{field}"));
+        counted.and_then(Value::as_i64)
+    };
+    let stuck = ["NodeDegraded", "RenderDegraded", "Degraded"]
+        .into_iter()
+        .any(|kind| holds(pool, kind));
+    let paused = pool.data.pointer("/spec/paused") == Some(&Value::Bool(true));
+    !paused
+        && !stuck
+        && count("degradedMachineCount").unwrap_or(0) == 0
+        && count("machineCount").unwrap_or(0) > 0
 }

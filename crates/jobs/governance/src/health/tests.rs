@@ -103,6 +103,7 @@ fn shown(health: &Health) -> String {
     match health {
         Health::Healthy(message) => format!("ok: {message}"),
         Health::Waiting { message, .. } => format!("waiting: {message}"),
+        Health::Unseen { why, .. } => format!("unseen: {why}"),
         Health::Failed(message) => format!("failed: {message}"),
     }
 }
@@ -189,11 +190,48 @@ fn progress_is_counted() {
             ("/status/updatedMachineCount", json!(2)),
         ],
     );
-    let Health::Waiting { message, progress } = rollout(&[slow]) else {
+    let Health::Waiting {
+        message, progress, ..
+    } = rollout(&[slow])
+    else {
         panic!("it is not done");
     };
     assert!(message.contains("2/10"), "{message}");
     assert_eq!(progress, Some((2, 10)));
+}
+
+/// A fault is told apart from progress: after completion only a fault is unhealthy.
+#[rstest]
+#[case::degraded(&[("/status/degradedMachineCount", json!(1))], true)]
+#[case::updating(&[(UPDATED, json!("False")), (UPDATING, json!("True")), ("/status/updatedMachineCount", json!(1))], false)]
+#[case::paused(&[("/spec/paused", json!(true)), (UPDATED, json!("False"))], false)]
+fn faults_and_progress_differ(#[case] changes: &[(&str, Value)], #[case] expected: bool) {
+    let verdict = rollout(&[pool("worker", changes)]);
+    assert!(
+        matches!(verdict, Health::Waiting { fault, .. } if fault == expected),
+        "{verdict:?}"
+    );
+}
+
+/// The pool reports `Updating` while a node that has the configuration is not ready.
+#[test]
+fn unavailable_nodes_of_a_finished_rollout_are_a_fault() {
+    let changes = [(UPDATED, json!("False")), (UPDATING, json!("True"))];
+    let mut lost = pool("worker", &changes);
+    lost["status"]["unavailableMachineCount"] = json!(1);
+    let verdict = rollout(std::slice::from_ref(&lost));
+    let message = "MachineConfigPool 'worker' has 1 unavailable of 3 nodes";
+    assert!(
+        matches!(&verdict, Health::Waiting { message: it, fault: true, .. } if it == message),
+        "{verdict:?}"
+    );
+    // While it rolls out, an unavailable node is one that restarts.
+    lost["status"]["configuration"]["name"] = json!("rendered-old");
+    let verdict = rollout(&[lost]);
+    assert!(
+        matches!(&verdict, Health::Waiting { fault: false, .. }),
+        "{verdict:?}"
+    );
 }
 
 #[test]
@@ -366,8 +404,17 @@ fn status(api_version: &str, kind: &str, status: &Value) -> String {
 }
 
 #[rstest]
-#[case(json!(null), "ok: Applied successfully")]
+#[case(json!(null), "unseen: the HyperConverged operator reports no status")]
+#[case(json!({ "observedGeneration": 3 }), "unseen: the HyperConverged operator reports no status")]
 #[case(json!({ "observedGeneration": 3, "conditions": [{ "type": "Available", "status": "True" }] }), "ok: Applied successfully")]
+#[case(
+    json!({ "conditions": [{ "type": "Available", "status": "True" }] }),
+    "unseen: the HyperConverged operator does not report which generation it has processed"
+)]
+#[case(
+    json!({ "observedGeneration": 3, "conditions": [{ "type": "Available", "status": "False", "reason": "VirtHandler" }] }),
+    "waiting: HyperConverged is not available: VirtHandler"
+)]
 #[case(json!({ "conditions": [{ "type": "Degraded", "status": "True", "message": "no" }, { "type": "Progressing", "status": "True" }] }), "waiting: HyperConverged is degraded: no")]
 #[case(json!({ "conditions": [{ "type": "Progressing", "status": "True", "reason": "Reconciling" }] }), "waiting: HyperConverged is progressing: Reconciling")]
 #[case(json!({ "observedGeneration": 1 }), "waiting: Waiting for the HyperConverged operator to take up generation 3")]
@@ -378,7 +425,7 @@ fn hyper_converged_is_waited_for(#[case] is: Value, #[case] expected: &str) {
 }
 
 #[rstest]
-#[case(json!(null), "ok: Applied successfully")]
+#[case(json!(null), "unseen: the NodeHealthCheck operator reports no status")]
 #[case(json!({ "phase": "Enabled" }), "ok: Applied successfully")]
 #[case(json!({ "phase": "Paused" }), "ok: Applied successfully")]
 #[case(json!({ "phase": "Remediating" }), "ok: Applied successfully")]
@@ -394,16 +441,16 @@ fn node_health_check_has_to_be_enabled(#[case] is: Value, #[case] expected: &str
 }
 
 #[test]
-fn other_kinds_are_healthy_when_they_exist() {
+fn other_kinds_have_no_operator_that_reports() {
     assert_eq!(
         status("v1", "ConfigMap", &json!(null)),
-        "ok: Applied successfully"
+        "unseen: no operator reports on a ConfigMap"
     );
     // A kind of the same name in another group.
     let degraded = json!({ "conditions": [{ "type": "Degraded", "status": "True" }] });
     assert_eq!(
         status("example.com/v1", "HyperConverged", &degraded),
-        "ok: Applied successfully"
+        "unseen: no operator reports on a HyperConverged"
     );
     let map = target("v1", "ConfigMap", "it");
     assert_eq!(

@@ -70,6 +70,10 @@ impl<'a> DryRun<'a> {
                 self.preview.refused = Some(why);
                 self.finish()
             }
+            (_, Response::NoNamespace(name)) => {
+                self.preview.missing_namespace = Some(name);
+                self.finish()
+            }
             (step, Response::Conflicts(_) | Response::Outdated) => {
                 let operation = match step {
                     DryRunStep::Read => "reading",

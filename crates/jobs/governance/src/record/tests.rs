@@ -57,3 +57,21 @@ fn records_needed_for_rollback_are_kept() {
     };
     assert_eq!(prunable(&records, &[in_force]), [3]);
 }
+
+/// Such an entry is of a configuration that was deleted and created again, or of a status that was lost.
+#[test]
+fn open_entry_of_another_plan_is_abandoned() {
+    let mut records: Vec<_> = (1..=3).map(|revision| record(revision, false)).collect();
+    for record in &mut records {
+        record.plan_digest = format!("digest {}", record.revision);
+    }
+    assert_eq!(abandoned(&records, (None, None)), None, "all are closed");
+    records[1].outcome = None;
+    records[2].outcome = None;
+    assert_eq!(abandoned(&records, (Some(3), Some("digest 3"))), Some(2));
+    // Written, and the status not yet: it is the current one by its digest.
+    assert_eq!(abandoned(&records[2..], (Some(2), Some("digest 3"))), None);
+    // Superseded, and closed with the next plan.
+    assert_eq!(abandoned(&records[2..], (Some(3), Some("digest 4"))), None);
+    assert_eq!(abandoned(&records, (None, None)), Some(3));
+}

@@ -32,6 +32,7 @@ fn full() -> Value {
         "enforcement": { "corrections": [time], "paused": true },
         "nextWindow": time, "rolledBackTo": 1, "reviewedDigest": "sha256:a",
         "capabilities": [{ "name": "things.example.com", "version": "v1", "revision": "u/1" }],
+        "retry": { "attempts": 2, "at": time },
     })
 }
 

@@ -9,9 +9,15 @@ use serde_json::json;
 use super::VirtPlatformConfig;
 use super::status::{DeviationClass, Phase};
 use crate::definition::schema::{
-    Schema, anything, atomic_list, boolean, int32, int64, map_list, object, one_of, set, text, time,
+    Schema, anything, atomic_list, boolean, int32, int64, map, map_list, name, object, one_of, set,
+    text, time,
 };
 use crate::definition::{DIGEST, Definition, conditions, maintenance_windows};
+
+/// Maximum length of a label key: a DNS name, a slash and a name.
+const MAX_LABEL_KEY: u32 = 317;
+/// Maximum number of terms of a label selector, and of values of a term.
+const MAX_TERMS: u32 = 64;
 
 /// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
@@ -57,7 +63,7 @@ fn spec() -> Schema {
             .about("Whether to stop (Abort) or to continue with the remaining items (Continue) when an item of the plan fails."),
         "bypassOptimisticLock": boolean().default(false)
             .about("Dangerous: applies the plan even if its targets have changed since it was created, takes over fields from any manager without consent, and re-applies it whenever a target drifts."),
-        "waitTimeout": text().about("How long an item may take to become healthy, as a Go duration such as 30m or 2h. No timeout if absent."),
+        "waitTimeout": text().with("maxLength", 64).about("How long an item may take to become healthy, as a Go duration such as 30m or 2h. No timeout if absent."),
         "options": options(),
         "approval": approval(),
         "approvalPolicy": approval_policy
@@ -151,11 +157,22 @@ fn load_aware() -> Schema {
 }
 
 fn virt_higher_density() -> Schema {
-    let expression =
-        object(json!({ "key": text(), "operator": text(), "values": atomic_list(text()) }));
+    // Bounded: the options are copied into the status and into every history entry, and 600 KB of labels would leave
+    // no room for a plan. The lengths are those of label keys (with a prefix) and values.
+    let key = || text().with("maxLength", MAX_LABEL_KEY);
+    let value = || text().with("maxLength", 63);
+    let expression = object(json!({
+        "key": key(),
+        "operator": text().with("maxLength", 16),
+        "values": atomic_list(value()).max_items(MAX_TERMS),
+    }));
+    let labels = map(value()).with("maxProperties", MAX_TERMS).rule(
+        &format!("self.all(key, size(key) <= {MAX_LABEL_KEY})"),
+        &format!("a label key has at most {MAX_LABEL_KEY} characters"),
+    );
     let selector = object(json!({
-        "matchLabels": { "type": "object", "additionalProperties": text() },
-        "matchExpressions": atomic_list(expression.required(&["key", "operator"])),
+        "matchLabels": labels,
+        "matchExpressions": atomic_list(expression.required(&["key", "operator"])).max_items(MAX_TERMS),
     }));
     let ksm = object(json!({
         "enabled": boolean().default(true),
@@ -175,9 +192,9 @@ fn virt_higher_density() -> Schema {
 }
 
 fn node_health() -> Schema {
-    let named = |default: &str| text().with("minLength", 1).default(default);
+    let named = |default: &str| name(253).default(default);
     let options = object(json!({
-        "minHealthy": text().pattern("^((100|[0-9]{1,2})%|[0-9]+)$").default("51%")
+        "minHealthy": text().pattern("^((100|[0-9]{1,2})%|[0-9]+)$").with("maxLength", 9).default("51%")
             .about("The minimum of healthy nodes for remediation to proceed: a number or a percentage."),
         "unhealthySeconds": int32().range(1, 86400).default(300)
             .about("How long a node may be unhealthy before it is remediated, in seconds."),
@@ -248,6 +265,8 @@ fn status() -> Schema {
         "enforcement": enforcement,
         "nextWindow": time(),
         "rolledBackTo": int64(),
+        "retry": object(json!({ "attempts": int32(), "at": time() })).required(&["attempts"])
+            .about("When a plan that failed, or that waits for a namespace, is tried again."),
     }));
     status.about("The observed state: the plan, its progress, and drift.")
 }

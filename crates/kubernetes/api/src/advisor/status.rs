@@ -74,6 +74,20 @@ pub struct VirtPlatformConfigStatus {
     /// The last completed rollback, which is not repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_to: Option<i64>,
+    /// When a failed plan is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+}
+
+/// The next attempt at a plan that failed, or that waits for a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// How often it has failed so far.
+    pub attempts: u32,
+    /// When it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
 }
 
 /// The approvals one policy requires.

@@ -13,6 +13,11 @@ pub(crate) fn object(properties: Value) -> Schema {
     Schema(json!({ "type": "object" })).with("properties", properties)
 }
 
+/// An object with any keys and these values.
+pub(crate) fn map(values: Schema) -> Schema {
+    Schema(json!({ "type": "object" })).with("additionalProperties", values.0)
+}
+
 /// A string.
 pub(crate) fn text() -> Schema {
     Schema(json!({ "type": "string" }))

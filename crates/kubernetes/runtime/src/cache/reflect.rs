@@ -10,7 +10,7 @@ use kube::api::WatchEvent;
 use tracing::{debug, warn};
 
 use super::wire::{Raw, Wire, identity};
-use super::{Cache, Change, Kind, Undecodable, revision};
+use super::{Cache, Change, Kind, Refusal, Undecodable, revision};
 use crate::Key;
 
 /// The first backoff after a failure, and the longest. client-go's longest is 30 s; a cache that is behind stops
@@ -40,6 +40,9 @@ pub(super) trait ReflectorTarget: Send + Sync {
 
     /// Records that the kind is not served now.
     fn miss(&self);
+
+    /// Records that the server rejects the requests, and why.
+    fn reject_requests(&self, why: &str);
 
     /// Drops the pages of an incomplete list.
     fn give_up(&mut self);
@@ -132,8 +135,11 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T>
     }
 
     fn miss(&self) {
-        let progress = &self.cache.shared.progress;
-        progress.send_modify(|progress| progress.absent = true);
+        self.cache.refuse(Refusal::NotServed, None);
+    }
+
+    fn reject_requests(&self, why: &str) {
+        self.cache.refuse(Refusal::Rejected, Some(why.to_owned()));
     }
 
     fn give_up(&mut self) {
@@ -175,8 +181,13 @@ pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
                     404 => debug!(url, "kind not served; retrying"),
                     _ => warn!(url, %error, "watch failed; retrying"),
                 }
-                if code == 404 {
-                    target.miss();
+                match &error {
+                    kube::Error::Api(_) if code == 404 => target.miss(),
+                    // An expired version or an overloaded server is no rejection: the next list succeeds.
+                    kube::Error::Api(status) if !matches!(code, 410 | 429 | 503) => {
+                        target.reject_requests(&status.message);
+                    }
+                    _ => {}
                 }
                 from = from
                     // After 404 the resource version is worthless too: a CRD that was deleted and created again has
@@ -252,6 +263,13 @@ impl<K: Kind> Cache<K> {
         });
     }
 
+    /// Records what the server answered instead of a list.
+    fn refuse(&self, refusal: Refusal, why: Option<String>) {
+        *self.shared.rejection.lock() = why;
+        let progress = &self.shared.progress;
+        progress.send_modify(|progress| progress.refusal = refusal);
+    }
+
     /// Records an object that cannot be decoded, and notifies the listeners unless they know it already.
     fn reject(&self, object: &Undecodable) {
         let key = Key::of(&object.metadata);
@@ -284,9 +302,10 @@ impl<K: Kind> Cache<K> {
                 listener(change);
             }
         }
+        *self.shared.rejection.lock() = None;
         self.shared.progress.send_modify(|progress| {
             progress.listed = true;
-            progress.absent = false;
+            progress.refusal = Refusal::None;
             progress.revision = progress.revision.max(at);
             progress.changes += 1;
         });

@@ -29,7 +29,8 @@ pub(super) async fn carry_out(
                 return Ok((Executed::Kept(deviations), target.written()));
             }
             Next::Finished(result) => return Ok((result, None)),
-            Next::GiveUp(message) => return Err(Error::Invalid(message)),
+            // Reported in the status like any other refusal, and tried again as that says.
+            Next::GiveUp(message) => return Ok((Executed::Refused(message), None)),
         }
     }
 }

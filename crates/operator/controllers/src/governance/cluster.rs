@@ -41,10 +41,10 @@ impl NamedObjects {
         named
     }
 
-    /// Waits until all objects are listed.
-    pub(super) async fn synced(&self) {
+    /// Waits until all objects are listed, or the server has rejected that.
+    pub(super) async fn answered(&self) {
         for (_, cache) in &self.caches {
-            cache.synced().await;
+            cache.answered().await;
         }
     }
 
@@ -106,6 +106,10 @@ pub(super) async fn gather(
     let mut snapshot = Snapshot::default();
     for one in uses {
         if let (Some(cache), Some(version)) = (named.cache(one), one.versions.first()) {
+            if let Some(why) = cache.rejection().filter(|_| !cache.is_synced()) {
+                snapshot.insert_unreadable(one.of, why);
+                continue;
+            }
             let objects = cache.list().into_iter();
             let kind = Kind {
                 version: (*version).to_owned(),
@@ -119,8 +123,19 @@ pub(super) async fn gather(
         let Some(kind) = version(foreign, one) else {
             continue;
         };
-        let Some(cache) = foreign.open(&kind).await? else {
+        // Before `open`, which waits for a list that may never come. A kind is reported, and not an error of the
+        // reconcile: nothing else of the configuration depends on it, and the status has to name it.
+        if let Some(why) = foreign.rejection(&kind) {
+            snapshot.insert_unreadable(one.of, why);
             continue;
+        }
+        let cache = match foreign.open(&kind).await {
+            Ok(Some(cache)) => cache,
+            Ok(None) => continue,
+            Err(late) => {
+                snapshot.insert_unreadable(one.of, late.to_string());
+                continue;
+            }
         };
         let objects = cache
             .list()
@@ -184,10 +199,16 @@ pub async fn look(client: &Client, uses: &[KindUse]) -> Result<Snapshot, Error> 
             Some(name) => ListParams::default().fields(&format!("metadata.name={name}")),
             None => ListParams::default(),
         };
-        let objects = api
-            .list(&params)
-            .await
-            .map_err(Error::api(format!("listing {}", one.plural)))?;
+        let listed = api.list(&params).await;
+        let objects = match listed.map_err(Error::api(format!("listing {}", one.plural))) {
+            Ok(objects) => objects,
+            // An answer of the server, such as a missing permission.
+            Err(error) if error.code().is_some() => {
+                snapshot.insert_unreadable(one.of, error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let objects: BTreeMap<_, _> = objects
             .items
             .into_iter()

@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use api::advisor::VirtPlatformConfig;
 pub use cluster_view::history::records;
-use governance::record::{CONFIG_LABEL, OUTCOME_ANNOTATION, Outcome, Record, prunable, records_of};
+use governance::record::{
+    CONFIG_LABEL, OUTCOME_ANNOTATION, Outcome, Record, prunable, records_of, superseded,
+};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::ObjectMeta;
@@ -129,6 +132,17 @@ impl History {
         // (`pkg/apis/apps/validation/validation.go`), so the outcome is an annotation.
         let patch = json!({ "metadata": { "annotations": { OUTCOME_ANNOTATION: encoded } } });
         self.writer.merge(&Key::new("", name), &patch).await?;
+        Ok(())
+    }
+
+    /// Closes the entries of a configuration that was deleted: no plan continues them.
+    pub(super) async fn close_all(&self, config: &str, now: Timestamp) -> Result<(), Error> {
+        let records = self.of(config);
+        // Each write is in the cache when it returns, but `records` is from before.
+        for record in records.iter().filter(|record| record.outcome.is_none()) {
+            let outcome = superseded("The configuration was deleted", now);
+            self.close(config, record.revision, &outcome).await?;
+        }
         Ok(())
     }
 

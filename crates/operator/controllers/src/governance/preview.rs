@@ -46,7 +46,12 @@ async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Result<Pr
                 admission::name_mutators(client, snapshot, &item.target_ref, deviations).await;
                 return Ok(preview);
             }
-            Next::GiveUp(message) => return Err(Error::Invalid(message)),
+            Next::GiveUp(message) => {
+                return Ok(Preview {
+                    refused: Some(message),
+                    ..Preview::default()
+                });
+            }
         }
     }
 }

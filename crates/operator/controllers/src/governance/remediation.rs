@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use api::advisor::VirtPlatformConfig;
-use governance::remediation::{CHECKS, Change, changes};
+use governance::profile::KindUse;
+use governance::remediation::{CHECKS, Change, POOLS, changes};
 use governance::snapshot::Snapshot;
 use kube::core::GroupVersionKind;
 use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
@@ -13,9 +14,12 @@ use super::cluster::{self, NamedObjects};
 /// Name of the controller, and its field manager.
 const NAME: &str = "medley-remediation";
 
+/// NodeHealthChecks, and the kinds that show whether nodes still restart.
+const KINDS: [KindUse; 3] = [CHECKS, POOLS[0], POOLS[1]];
+
 /// Starts watching NodeHealthChecks; the CRD may be installed later.
 pub(super) fn follow(foreign: &OptionalKinds) {
-    cluster::follow(foreign, &[CHECKS]);
+    cluster::follow(foreign, &KINDS);
 }
 
 /// Starts the controller. It also removes pause requests that an earlier process left behind.
@@ -33,7 +37,8 @@ pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
     let (enqueue, key) = (queue.clone(), all.clone());
     controller.foreign.on_change(move |change| {
         let kind = change.kind();
-        if kind.group == CHECKS.of.group && kind.kind == CHECKS.of.kind {
+        let mut kinds = KINDS.iter();
+        if kinds.any(|uses| kind.group == uses.of.group && kind.kind == uses.of.kind) {
             enqueue.add(key.clone());
         }
     });
@@ -56,10 +61,9 @@ impl Reconcile for RemediationController {
 
     async fn reconcile(&self, _all: &Key) -> Result<Next, Error> {
         let named = NamedObjects::default();
-        let snapshot = cluster::gather(&self.foreign, &named, &[CHECKS]).await?;
+        let snapshot = cluster::gather(&self.foreign, &named, &KINDS).await?;
         let configs = self.configs.list();
-        let checks = snapshot.list(CHECKS.of).map(Arc::as_ref);
-        for change in changes(configs.iter().map(Arc::as_ref), checks) {
+        for change in changes(configs.iter().map(Arc::as_ref), &snapshot) {
             if self.write(&snapshot, &change).await? {
                 self.emit_events(&change);
             }

@@ -26,12 +26,20 @@ struct InPhase {
     phase: &'static str,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfHealth {
+    config: String,
+    /// Of the condition: `True`, `False` or `Unknown`.
+    status: String,
+}
+
 /// Events and metrics of all configurations.
 pub(crate) struct Report {
     events: Events,
     drift: Gauges<Config>,
     drifted_fields: Gauges<Config>,
     phase: Gauges<InPhase>,
+    health: Gauges<OfHealth>,
     planned: Gauges<Config>,
     takeovers: Gauges<Config>,
     paused: Gauges<Config>,
@@ -56,6 +64,10 @@ impl Report {
             phase: metrics.gauges(
                 "governance_phase",
                 "1 for the current phase of a VirtPlatformConfig",
+            ),
+            health: metrics.gauges(
+                "governance_health",
+                "1 for the current status of the condition Healthy of a VirtPlatformConfig",
             ),
             planned: metrics.gauges(
                 "governance_plan_timestamp_seconds",
@@ -134,6 +146,14 @@ impl Report {
             (labels, 1.0)
         });
         self.phase.set(&key, phase);
+        // Before anything is in force there is no condition, and nothing is known.
+        let healthy = conditions::get(&status.conditions, conditions::HEALTHY);
+        let healthy = healthy.map_or("Unknown", |healthy| healthy.status.as_str());
+        let healthy = OfHealth {
+            config: name.clone(),
+            status: healthy.to_owned(),
+        };
+        self.health.set(&key, [(healthy, 1.0)]);
         let takeovers = status.items.iter().map(|item| item.takeovers.len()).sum();
         self.takeovers.set(&key, [(labels(), count(takeovers))]);
         let paused = status
@@ -172,6 +192,7 @@ impl Report {
         self.drift.forget(&key);
         self.drifted_fields.forget(&key);
         self.phase.forget(&key);
+        self.health.forget(&key);
         self.takeovers.forget(&key);
         self.paused.forget(&key);
         self.planned.forget(&key);

@@ -8,8 +8,10 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::Api;
 use kube::api::PostParams;
+use kube::client::Body;
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
 use runtime::access::EndpointAuthorizer;
 use runtime::{Manager, WriteFence};
 use serde_json::json;
@@ -74,6 +76,41 @@ async fn leader_and_synced_standby_are_ready() -> anyhow::Result<()> {
     );
     assert_eq!(ask(&health, "/livez").await, lost);
     assert_eq!(ask(&health, "/healthz").await, lost);
+    manager.stop().await;
+    Ok(())
+}
+
+/// What does not use the kind works, so the process is ready; the check names it.
+#[tokio::test]
+async fn rejected_kind_is_listed_and_ready() -> anyhow::Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let inner = cluster.client();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            if !request.uri().path().ends_with("/secrets") {
+                return inner.send(request).await;
+            }
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "secrets is forbidden",
+            });
+            let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
+            *answer.status_mut() = StatusCode::FORBIDDEN;
+            Ok(answer)
+        }
+    });
+    let manager = Manager::new(Client::new(service, "default"));
+    let health = Health::new(manager.clone());
+    health.enter(Phase::StandingBy);
+    let foreign = manager.optional_kinds();
+    foreign.follow(&GroupVersionKind::gvk("", "v1", "Secret"));
+    foreign.answered().await;
+    let ok = (StatusCode::OK, "ok".to_owned());
+    assert_eq!(ask(&health, "/readyz").await, ok);
+    let (_, text) = ask(&health, "/readyz?verbose").await;
+    let expected = "[+]kinds ok: cannot be read: Secret: secrets is forbidden\n";
+    assert!(text.contains(expected), "{text}");
     manager.stop().await;
     Ok(())
 }

@@ -242,6 +242,54 @@ async fn invalid_specs_are_rejected_with_published_messages() -> anyhow::Result<
     Ok(())
 }
 
+/// Options are copied into the status and into every entry of the history: 600 KB of them would leave no room for a plan.
+#[tokio::test]
+async fn options_are_limited_in_size() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let selector = |selector: Value| json!({ "profile": DENSITY, "options": { "virtHigherDensity": { "ksmConfiguration": { "nodeLabelSelector": selector } } } });
+    let many: serde_json::Map<String, Value> = (0..10_000)
+        .map(|number| (format!("example.com/label-{number}"), json!("x".repeat(40))))
+        .collect();
+    let terms: Vec<Value> = (0..65)
+        .map(|number| json!({ "key": format!("key-{number}"), "operator": "Exists" }))
+        .collect();
+    let values: Vec<String> = (0..65).map(|number| format!("value-{number}")).collect();
+    let path = "spec.options.virtHigherDensity.ksmConfiguration.nodeLabelSelector";
+    for (given, field) in [
+        (json!({ "matchLabels": many }), "matchLabels"),
+        (
+            json!({ "matchLabels": { "a": "x".repeat(600_000) } }),
+            "matchLabels.a",
+        ),
+        (
+            json!({ "matchLabels": { "a".repeat(600_000): "x" } }),
+            "matchLabels",
+        ),
+        (json!({ "matchExpressions": terms }), "matchExpressions"),
+        (
+            json!({ "matchExpressions": [{ "key": "a", "operator": "In", "values": values }] }),
+            "matchExpressions[0].values",
+        ),
+        (
+            json!({ "matchExpressions": [{ "key": "a".repeat(600_000), "operator": "Exists" }] }),
+            "matchExpressions[0].key",
+        ),
+    ] {
+        let outcome = server.attempt(DENSITY, &selector(given)).await?;
+        let errors = outcome.expect_err(field);
+        let expected = format!("{path}.{field}: ");
+        assert!(
+            errors.iter().any(|error| error.starts_with(&expected)),
+            "{expected} in {errors:?}"
+        );
+    }
+    // What Kubernetes accepts as a label stays valid.
+    let longest = json!({ "matchLabels": { format!("{}/{}", "a".repeat(253), "b".repeat(63)): "c".repeat(63) } });
+    let outcome = server.attempt(DENSITY, &selector(longest)).await?;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn omitted_fields_are_defaulted() -> anyhow::Result<()> {
     let server = Server::start().await?;

@@ -91,6 +91,25 @@ async fn remediation_pauses_while_nodes_restart_for_us() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The plan ends in the middle of the rollout, which goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn remediation_stays_paused_while_pools_roll() -> anyhow::Result<()> {
+    let stage = rolling_out().await?;
+    stage.rolled_out(PSI, 3, 10).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "Ignore" }))
+        .await?;
+    stage.reaches(LOAD_AWARE, Phase::Ignored).await?;
+    // A check that is created now shows that the controller has seen the new phase: it is not paused any more.
+    create(&stage, "new", json!(["by hand"])).await?;
+    stage.rolled_out(PSI, 7, 10).await?;
+    has_pause_requests(&stage, "theirs", json!(["upgrade", OURS])).await?;
+    has_pause_requests(&stage, "new", json!(["by hand"])).await?;
+    stage.rolled_out(PSI, 10, 10).await?;
+    has_pause_requests(&stage, "theirs", json!(["upgrade"])).await?;
+    has_pause_requests(&stage, "new", json!(["by hand"])).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn remediation_resumes_when_a_rollout_is_given_up() -> anyhow::Result<()> {
     let stage = rolling_out().await?;

@@ -124,6 +124,19 @@ impl Stage {
         Ok(())
     }
 
+    /// Starts our operator with this client, after stopping the previous one.
+    pub(crate) async fn operator_as(&self, client: kube::Client) -> anyhow::Result<()> {
+        let none: [&str; 0] = [];
+        let options = Options {
+            registry: Registry::standard(&none)?,
+            version: "v0.1.30".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+        };
+        let manager = self.ours.next_as(client).await;
+        controllers::governance::start(&manager, options).await?;
+        Ok(())
+    }
+
     /// Stops our operator.
     pub(crate) async fn stop(&self) {
         self.ours.stop().await;

@@ -16,7 +16,7 @@ use machinery::time::format_time;
 use serde::Deserialize;
 
 use super::item::{ItemView, impact_class};
-use super::{PATH, Page, level, phase_word, progress};
+use super::{PATH, Page, is_unhealthy, level, phase_word, progress};
 use crate::error::Problem;
 use crate::layout::Layout;
 use crate::pages::{Level, short_digest};
@@ -81,6 +81,8 @@ struct ConfigPage {
     description: String,
     phase: &'static str,
     level: Level,
+    /// The badge beside the phase, if there is one.
+    health: Option<&'static str>,
     impact: Option<Impact>,
     action: Action,
     state: String,
@@ -168,7 +170,8 @@ pub(super) async fn show(
         layout: visitor.layout(name.clone(), PATH),
         description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
         phase: phase_word(phase),
-        level: level(phase),
+        level: level(&status),
+        health: is_unhealthy(&status).then_some("Unhealthy"),
         impact: status.impact_severity,
         action: config.spec.action,
         state: explained.state,

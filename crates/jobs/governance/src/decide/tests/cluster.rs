@@ -37,6 +37,10 @@ struct Installed {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cluster {
     kinds: BTreeMap<GroupKind, Installed>,
+    /// Kinds that cannot be read, with the error.
+    pub(crate) unreadable: BTreeMap<GroupKind, String>,
+    /// Namespaces that do not exist.
+    pub(crate) missing_namespaces: BTreeSet<String>,
     objects: BTreeMap<(GroupKind, String, String), Stored>,
     /// What mutating admission sets in every write to objects of a name; a null removes the field.
     pub(super) admission: BTreeMap<String, Vec<(Path, Value)>>,
@@ -96,6 +100,10 @@ impl Cluster {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for (of, installed) in &self.kinds {
+            if let Some(why) = self.unreadable.get(of) {
+                snapshot.insert_unreadable(*of, why.clone());
+                continue;
+            }
             let objects = self.objects.iter().filter(|((kind, _, _), _)| kind == of);
             let objects = objects.map(|((_, namespace, name), stored)| {
                 let mut object = stored.read();
@@ -194,6 +202,11 @@ impl Cluster {
         request: Request,
         now: Timestamp,
     ) -> Response {
+        let namespace = target.namespace.as_ref();
+        let missing = namespace.filter(|name| self.missing_namespaces.contains(*name));
+        if let (Request::Apply { .. }, Some(name)) = (&request, missing) {
+            return Response::NoNamespace(name.clone());
+        }
         match request {
             Request::Read => {}
             Request::Apply {

@@ -27,7 +27,7 @@ use crate::profile::Profile;
 use crate::profile::kinds::{
     CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
 };
-use crate::record::Record;
+use crate::record::{PlanResult, Record};
 use crate::recorder::Recorder;
 use crate::{profile, values};
 
@@ -82,7 +82,7 @@ pub(crate) struct Simulation {
     pub(super) policies: Vec<Policy>,
     pub(super) recorder: Recorder,
     pub(super) version: String,
-    pub(super) now: Timestamp,
+    pub(crate) now: Timestamp,
     /// Targets that the server refuses to write, with the error.
     pub(crate) refusals: BTreeMap<String, String>,
     /// An edit by another manager between the plan and the write.
@@ -202,7 +202,7 @@ impl Simulation {
         self.spec(|spec| spec.action = action);
     }
 
-    pub(super) fn options(&mut self, change: impl FnOnce(&mut api::advisor::LoadAware)) {
+    pub(crate) fn options(&mut self, change: impl FnOnce(&mut api::advisor::LoadAware)) {
         self.spec(|spec| {
             let options = spec.options.get_or_insert_with(ProfileOptions::default);
             change(options.load_aware.get_or_insert_with(Default::default));
@@ -241,14 +241,14 @@ impl Simulation {
         self.status().items.iter().map(|item| item.state).collect()
     }
 
-    pub(super) fn condition(&self, kind: &str) -> Condition {
+    pub(crate) fn condition(&self, kind: &str) -> Condition {
         let conditions = self.status().conditions;
         let found = crate::conditions::get(&conditions, kind).cloned();
         found.unwrap_or_else(|| panic!("no condition {kind}"))
     }
 
     /// Status and reason of a condition.
-    pub(super) fn status_and_reason(&self, kind: &str) -> (String, String) {
+    pub(crate) fn status_and_reason(&self, kind: &str) -> (String, String) {
         let condition = self.condition(kind);
         (condition.status, condition.reason)
     }
@@ -328,10 +328,15 @@ impl Simulation {
             NextStep::Close(revision, outcome) => {
                 let mut records = self.records.iter_mut();
                 let record = records.find(|record| record.revision == revision).unwrap();
-                assert!(
-                    record.outcome.is_none(),
-                    "revision {revision} is closed twice"
-                );
+                // A later attempt at a plan that failed may get further.
+                let failed = record.outcome.as_ref().is_none_or(|known| {
+                    known.result != outcome.result
+                        && matches!(
+                            known.result,
+                            PlanResult::Failed | PlanResult::CompletedWithErrors
+                        )
+                });
+                assert!(failed, "revision {revision} is closed twice");
                 record.outcome = Some(outcome);
                 self.effect()?;
                 return Ok(Reconciled::Continues);
@@ -473,7 +478,16 @@ impl Simulation {
         let status = self.status();
         let digest = status.plan_digest.clone().unwrap_or_default();
         let mut records = self.records.iter();
-        let open = records.find(|record| record.outcome.is_none() && record.plan_digest == digest);
+        let open = records.find(|record| {
+            let outcome = record.outcome.as_ref().map(|outcome| outcome.result);
+            // Of a plan that is tried again.
+            let again = status.retry.is_some()
+                && matches!(
+                    outcome,
+                    Some(PlanResult::Failed | PlanResult::CompletedWithErrors)
+                );
+            (outcome.is_none() || again) && record.plan_digest == digest
+        });
         self.log.push(Written {
             item: item.name.clone(),
             content: content(item),

@@ -63,6 +63,37 @@ fn descheduler_that_runs_the_generation_is_healthy() {
     assert_eq!(verdict, Health::Healthy("Applied successfully".to_owned()));
 }
 
+#[track_caller]
+fn assert_waits(verdict: &Health, expected: &str) {
+    assert!(matches!(verdict, Health::Waiting { .. }), "{verdict:?}");
+    assert_eq!(verdict.message(), expected);
+}
+
+/// Only a fault is unhealthy once the descheduler was running.
+#[rstest]
+#[case::rejected(rejected(), Some(deployment("3")), true)]
+#[case::takes_up(accepted(), Some(deployment("2")), false)]
+fn faults_and_progress_differ(
+    #[case] conditions: Value,
+    #[case] deployment: Option<Value>,
+    #[case] expected: bool,
+) {
+    let verdict = health(&conditions, deployment);
+    assert!(
+        matches!(verdict, Health::Waiting { fault, .. } if fault == expected),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn deployment_that_cannot_be_read_is_not_judged() {
+    let mut snapshot = Snapshot::default();
+    snapshot.insert_unreadable(DEPLOYMENT, "forbidden".to_owned());
+    let verdict = runs(&live(&accepted()), &snapshot);
+    let why = "Deployment descheduler cannot be read: forbidden";
+    assert_eq!(verdict, Health::unseen(why.to_owned()));
+}
+
 const TAKE_UP: &str = "Waiting for the descheduler operator to take up generation 3";
 
 #[rstest]
@@ -81,10 +112,7 @@ fn descheduler_is_waited_for(
     #[case] deployment: Option<Value>,
     #[case] expected: &str,
 ) {
-    assert_eq!(
-        health(&conditions, deployment),
-        Health::waiting(expected.to_owned())
-    );
+    assert_waits(&health(&conditions, deployment), expected);
 }
 
 #[rstest]
@@ -106,10 +134,7 @@ fn deployment_has_to_be_available(
 ) {
     let mut changed = deployment("3");
     *changed.pointer_mut(field).unwrap() = value;
-    assert_eq!(
-        health(&accepted(), Some(changed)),
-        Health::waiting(expected.to_owned())
-    );
+    assert_waits(&health(&accepted(), Some(changed)), expected);
 }
 
 #[test]
