@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::DynamicObject;
 
-use super::{Decider, Decision, DecisionInputs, NextStep, diffs, draft, execute, retrying, review};
+use super::{Decider, Decision, DecisionInputs, diffs, draft, execute, retrying, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
