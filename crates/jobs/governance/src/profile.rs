@@ -1,6 +1,8 @@
 //! Profiles: named sets of changes. A profile is one file here, and one line in [`Registry::standard`].
 
 mod adoption;
+pub mod built_in;
+pub mod data;
 pub mod example;
 pub mod higher_density;
 mod hyperconverged;
@@ -21,7 +23,9 @@ mod tests;
 use std::sync::Arc;
 
 use api::advisor::{Drift, Impact, ProfileOptions};
+use serde_json::Value;
 
+use crate::health::Health;
 use crate::intent::Intents;
 use crate::snapshot::{GroupKind, Snapshot};
 
@@ -90,6 +94,9 @@ pub enum Refusal {
     /// A live object is malformed.
     #[error("{0}")]
     Unreadable(String),
+    /// The profile cannot be used at the moment.
+    #[error("{0}")]
+    NotReady(String),
 }
 
 /// A named set of changes.
@@ -108,6 +115,17 @@ pub trait Profile: Send + Sync {
     /// The result must be the same after everything has been applied: only impact and message may depend on whether an
     /// item has been executed, or the plan would become stale by being applied.
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal>;
+
+    /// The hash of its content, if that does not belong to the version of the program. A plan is made for one content.
+    fn revision(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the change of an item has taken effect on its target, if the profile knows; by the kind otherwise.
+    fn health(&self, item: &str, live: &Value) -> Option<Health> {
+        let _ = (item, live);
+        None
+    }
 
     /// The options that request the manually set values; the error states why there are none.
     fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Result<ProfileOptions, String> {

@@ -10,6 +10,7 @@ use crate::conditions::{
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
+use crate::profile::Profile;
 use crate::snapshot::whole;
 
 /// Prepares for a new plan: the outcome of the previous one is written into the history first.
@@ -148,6 +149,10 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     status.source_snapshot_hash = Some(plan.hash);
     status.plan_digest = Some(plan.digest);
     status.operator_version = Some(facts.version.to_owned());
+    status.profile_hash = facts
+        .profile
+        .and_then(Profile::revision)
+        .map(str::to_owned);
     status
         .applied_options
         .clone_from(&facts.config.spec.options);

@@ -1,7 +1,7 @@
 //! The MachineConfigPools that select a MachineConfig, and the settings in force there.
 
 use machinery::selector::LabelSelector;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::kinds::{MACHINE_CONFIG, MACHINE_CONFIG_POOL};
 use crate::snapshot::Snapshot;
@@ -106,6 +106,48 @@ fn arguments_in_force<'a>(snapshot: &'a Snapshot, pool: &Value) -> Option<Vec<&'
     let rendered = pool.pointer("/status/configuration/name")?.as_str()?;
     let rendered = snapshot.get(MACHINE_CONFIG, "", rendered)?;
     Some(kernel_arguments(&rendered.data).collect())
+}
+
+/// The pools that select MachineConfigs with these labels, as expressions see them: how many nodes they have, and the
+/// MachineConfigs they select in merge order. What is not known is absent.
+pub(super) fn described(snapshot: &Snapshot, labels: &Value) -> Vec<Value> {
+    let labels = labels.as_object();
+    let pools = snapshot.list(MACHINE_CONFIG_POOL).filter_map(|pool| {
+        let selector = pool.data.pointer("/spec/machineConfigSelector");
+        let selector = LabelSelector::from_label_selector_object(selector?).ok()?;
+        if !selector.matches(|key| labels?.get(key)?.as_str()) {
+            return None;
+        }
+        let mut described = json!({
+            "name": pool.metadata.name.as_deref().unwrap_or_default(),
+            "configs": selected(snapshot, &selector),
+        });
+        let machines = pool.data.pointer("/status/machineCount");
+        if let Some(machines) = machines.and_then(Value::as_i64) {
+            described["machines"] = json!(machines);
+        }
+        if let Some(arguments) = arguments_in_force(snapshot, &pool.data) {
+            described["arguments"] = json!(arguments);
+        }
+        Some(described)
+    });
+    pools.collect()
+}
+
+/// The MachineConfigs that a selector selects, in merge order.
+fn selected(snapshot: &Snapshot, selector: &LabelSelector) -> Vec<Value> {
+    let configs = snapshot.list(MACHINE_CONFIG).filter_map(|config| {
+        let labels = config.metadata.labels.as_ref();
+        let label = |key: &str| labels?.get(key).map(String::as_str);
+        let worker = label(ROLE) == Some("worker");
+        let order: Order<'_> = (!worker, config.metadata.name.as_deref()?);
+        let arguments: Vec<&str> = kernel_arguments(&config.data).collect();
+        let described = json!({ "name": order.1, "worker": worker, "arguments": arguments });
+        selector.matches(label).then_some((order, described))
+    });
+    let mut configs: Vec<_> = configs.collect();
+    configs.sort_by(|(a, _), (b, _)| a.cmp(b));
+    configs.into_iter().map(|(_, described)| described).collect()
 }
 
 /// The kernel arguments of a MachineConfig. An entry may hold several.

@@ -41,18 +41,13 @@ fn remediation_is_available_when_enabled() {
 }
 
 #[test]
-fn crd_enumerates_every_profile() {
+fn crd_knows_every_profile() {
+    let known: BTreeSet<&str> = api::advisor::BUILT_IN_PROFILES.into();
+    assert_eq!(known, names(&all()).into_iter().collect());
     let definition = json!(api::advisor::definition());
-    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/profile/enum";
-    let accepted: BTreeSet<&str> = definition
-        .pointer(path)
-        .unwrap()
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    assert_eq!(accepted, names(&all()).into_iter().collect());
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/profile/x-kubernetes-validations/1/rule";
+    let rule = definition.pointer(path).and_then(Value::as_str).unwrap();
+    assert!(known.iter().all(|name| rule.contains(&format!("'{name}'"))), "{rule}");
 }
 
 #[test]
@@ -105,7 +100,7 @@ fn sound(profile: &dyn super::Profile, wanted: &Intents) {
     }
 }
 
-fn load_aware() -> impl Strategy<Value = Value> {
+pub(super) fn load_aware() -> impl Strategy<Value = Value> {
     let limit = proptest::option::of(1..100_i32);
     (60..86_400_i32, any::<bool>(), limit.clone(), limit).prop_map(
         |(interval, psi, total, node)| {
@@ -121,7 +116,7 @@ fn load_aware() -> impl Strategy<Value = Value> {
     )
 }
 
-fn density() -> impl Strategy<Value = Value> {
+pub(super) fn density() -> impl Strategy<Value = Value> {
     (any::<bool>(), any::<bool>(), 100..=120_i32).prop_map(|(swap, ksm, ratio)| {
         json!({ "virtHigherDensity": {
             "enableSwap": swap, "ksmConfiguration": { "enabled": ksm }, "memoryToRequestRatio": ratio,
@@ -129,7 +124,30 @@ fn density() -> impl Strategy<Value = Value> {
     })
 }
 
-fn worlds() -> impl Strategy<Value = ClusterFixture> {
+pub(super) fn node_health() -> impl Strategy<Value = Value> {
+    let healthy = proptest::sample::select(vec![
+        "51%", "3", "0000000000051", "99999999999", "4294967296", "",
+    ]);
+    let kind = proptest::sample::select(vec![
+        "FenceAgentsRemediationTemplate",
+        "SelfNodeRemediationTemplate",
+        "StorageBasedRemediationTemplate",
+        "Unknown",
+    ]);
+    (proptest::option::of(healthy), proptest::option::of(kind), 1..900_i32).prop_map(
+        |(healthy, kind, seconds)| {
+            let mut options = json!({ "unhealthySeconds": seconds });
+            for (name, value) in [("minHealthy", healthy), ("remediationKind", kind)] {
+                if let Some(value) = value {
+                    options[name] = json!(value);
+                }
+            }
+            json!({ "nodeHealth": options })
+        },
+    )
+}
+
+pub(super) fn worlds() -> impl Strategy<Value = ClusterFixture> {
     let profile = proptest::sample::select(vec![
         "AffinityAndTaints",
         "SoftTopologyAndDuplicates",
