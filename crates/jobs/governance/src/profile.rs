@@ -1,19 +1,13 @@
-//! Profiles: named sets of changes. A profile is one file here, and one line in [`Registry::standard`].
+//! Profiles: named sets of changes. Those of the program are in [`built_in`], in the same form as those of a cluster
+//! ([`data`]).
 
 mod adoption;
 pub mod built_in;
 pub mod data;
-pub mod example;
-pub mod higher_density;
-mod hyperconverged;
 pub mod impact;
 pub mod kinds;
-pub mod load_aware;
-pub mod node_health;
 mod pools;
 pub mod schema;
-mod settings;
-mod swap;
 
 #[cfg(test)]
 mod fixture;
@@ -167,18 +161,7 @@ pub struct Registry {
 impl Registry {
     /// The profiles of Medley: those that are always available, and the enabled optional ones.
     pub fn standard<S: AsRef<str>>(enabled_names: &[S]) -> Result<Self, UnknownProfile> {
-        let all: [(Presence, Arc<dyn Profile>); 4] = [
-            (Presence::Always, Arc::new(load_aware::LoadAwareRebalancing)),
-            (
-                Presence::Always,
-                Arc::new(higher_density::VirtHigherDensity),
-            ),
-            (Presence::Always, Arc::new(example::Example)),
-            (
-                Presence::Optional,
-                Arc::new(node_health::NodeHealthRemediation),
-            ),
-        ];
+        let all = &*built_in::ALL;
         let names = || all.iter().map(|(_, profile)| profile.about().name);
         let enabled = |name: &str| enabled_names.iter().any(|enabled| enabled.as_ref() == name);
         let unknown = enabled_names.iter().map(AsRef::as_ref);
@@ -191,10 +174,12 @@ impl Registry {
                 known: names().collect(),
             });
         }
-        let there = all.into_iter().filter(|(presence, profile)| {
+        let there = all.iter().filter(|(presence, profile)| {
             *presence == Presence::Always || enabled(profile.about().name)
         });
-        Ok(Self::new(there.map(|(_, profile)| profile).collect()))
+        Ok(Self::new(
+            there.map(|(_, profile)| Arc::clone(profile)).collect(),
+        ))
     }
 
     /// A registry of these profiles.

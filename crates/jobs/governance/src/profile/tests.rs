@@ -100,7 +100,7 @@ fn sound(profile: &dyn super::Profile, wanted: &Intents) {
     }
 }
 
-pub(super) fn load_aware() -> impl Strategy<Value = Value> {
+fn load_aware() -> impl Strategy<Value = Value> {
     let limit = proptest::option::of(1..100_i32);
     (60..86_400_i32, any::<bool>(), limit.clone(), limit).prop_map(
         |(interval, psi, total, node)| {
@@ -116,7 +116,7 @@ pub(super) fn load_aware() -> impl Strategy<Value = Value> {
     )
 }
 
-pub(super) fn density() -> impl Strategy<Value = Value> {
+fn density() -> impl Strategy<Value = Value> {
     (any::<bool>(), any::<bool>(), 100..=120_i32).prop_map(|(swap, ksm, ratio)| {
         json!({ "virtHigherDensity": {
             "enableSwap": swap, "ksmConfiguration": { "enabled": ksm }, "memoryToRequestRatio": ratio,
@@ -124,30 +124,7 @@ pub(super) fn density() -> impl Strategy<Value = Value> {
     })
 }
 
-pub(super) fn node_health() -> impl Strategy<Value = Value> {
-    let healthy = proptest::sample::select(vec![
-        "51%", "3", "0000000000051", "99999999999", "4294967296", "",
-    ]);
-    let kind = proptest::sample::select(vec![
-        "FenceAgentsRemediationTemplate",
-        "SelfNodeRemediationTemplate",
-        "StorageBasedRemediationTemplate",
-        "Unknown",
-    ]);
-    (proptest::option::of(healthy), proptest::option::of(kind), 1..900_i32).prop_map(
-        |(healthy, kind, seconds)| {
-            let mut options = json!({ "unhealthySeconds": seconds });
-            for (name, value) in [("minHealthy", healthy), ("remediationKind", kind)] {
-                if let Some(value) = value {
-                    options[name] = json!(value);
-                }
-            }
-            json!({ "nodeHealth": options })
-        },
-    )
-}
-
-pub(super) fn worlds() -> impl Strategy<Value = ClusterFixture> {
+fn worlds() -> impl Strategy<Value = ClusterFixture> {
     let profile = proptest::sample::select(vec![
         "AffinityAndTaints",
         "SoftTopologyAndDuplicates",

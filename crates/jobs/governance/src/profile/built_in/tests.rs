@@ -1,14 +1,14 @@
-//! The profiles of the program, as data and as code: both plan the same.
+//! The profiles of the program.
 
-use proptest::prelude::*;
-use serde_json::json;
+mod higher_density;
+mod load_aware;
+mod node_health;
+
+use serde_json::{Value, json};
 
 use super::*;
-use crate::profile::fixture::options_of;
-use crate::profile::kinds::HYPER_CONVERGED;
-use crate::profile::tests::{density, load_aware, node_health, worlds};
-use crate::profile::{example, higher_density, load_aware as load, node_health as health};
 
+/// A profile by name.
 fn data(name: &str) -> Arc<dyn Profile> {
     let found = ALL.iter().find(|(_, profile)| profile.about().name == name);
     Arc::clone(&found.unwrap_or_else(|| panic!("{name} does not compile")).1)
@@ -23,65 +23,18 @@ fn built_in_profiles_compile_without_findings() {
     assert!(compiled.iter().all(|it| it.profile.is_some()));
 }
 
-fn pairs() -> Vec<(Arc<dyn Profile>, Box<dyn Profile>)> {
-    vec![
-        (data("example-profile"), Box::new(example::Example)),
-        (
-            data("node-health-remediation"),
-            Box::new(health::NodeHealthRemediation),
-        ),
-        (
-            data("virt-higher-density"),
-            Box::new(higher_density::VirtHigherDensity),
-        ),
-        (
-            data("load-aware-rebalancing"),
-            Box::new(load::LoadAwareRebalancing),
-        ),
-    ]
-}
-
+/// The CRD has the options of the built-in profiles, so that the API server checks them.
 #[test]
-fn descriptions_and_kinds_are_those_of_the_code() {
-    for (data, code) in pairs() {
-        let about = |profile: &dyn Profile| format!("{:?}", profile.about());
-        assert_eq!(about(&*data), about(&*code));
-        for (data, code) in data.uses().iter().zip(code.uses()) {
-            assert_eq!(data.of, code.of);
-            assert_eq!(data.versions, code.versions);
-            assert_eq!(data.named, code.named);
-            // The code of load-aware-rebalancing may write the HyperConverged, which it only reads.
-            assert!(data.access == code.access || data.of == HYPER_CONVERGED);
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
-    #[test]
-    fn plans_are_those_of_the_code(
-        world in worlds(),
-        load_aware in load_aware(),
-        density in density(),
-        node_health in node_health(),
-    ) {
-        for (data, code) in pairs() {
-            let options = match data.about().name {
-                "load-aware-rebalancing" => &load_aware,
-                "virt-higher-density" => &density,
-                "node-health-remediation" => &node_health,
-                _ => &json!({}),
-            };
-            let options = options_of(options);
-            let snapshot = world.snapshot();
-            let before = code.intents(&options, &snapshot);
-            prop_assert_eq!(&data.intents(&options, &snapshot), &before);
-            if let Ok(wanted) = before {
-                prop_assert_eq!(data.prerequisites(&options), code.prerequisites(&options));
-                let snapshot = world.clone().applied(&wanted).snapshot();
-                prop_assert_eq!(data.intents(&options, &snapshot), code.intents(&options, &snapshot));
-            }
-        }
+fn options_are_those_of_the_crd() {
+    let definition = json!(api::advisor::definition());
+    let options = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/options/properties";
+    let members = definition.pointer(options).unwrap();
+    for (_, text, member) in TEXTS {
+        let mut profile: Value = serde_saphyr::from_str(text).unwrap();
+        let mut own = profile["spec"]["options"].take();
+        machinery::json::settle_numbers(&mut own);
+        let mut crd = members.get(member).cloned().unwrap_or_default();
+        machinery::json::settle_numbers(&mut crd);
+        assert_eq!(own, crd, "{member}");
     }
 }

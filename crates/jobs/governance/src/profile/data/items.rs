@@ -187,12 +187,12 @@ impl ItemRule {
                 at("managed")
             )));
         }
-        let live = snapshot
-            .target(&target)
-            .map_or_else(|| json!({}), |live| whole(live));
-        let in_force = impact::in_force(&live, &desired);
+        let live = snapshot.target(&target).map(|live| whole(live));
+        let in_force = live
+            .as_ref()
+            .is_some_and(|live| impact::in_force(live, &desired));
         let mut seen = values.clone();
-        seen.set("live", live);
+        seen.set("live", live.unwrap_or_else(|| json!({})));
         seen.set("inForce", json!(in_force));
         let severity = if in_force {
             Impact::Low
