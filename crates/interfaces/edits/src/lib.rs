@@ -10,6 +10,7 @@ mod hand_over;
 mod images;
 mod layers;
 mod placement;
+mod profiles;
 
 pub use acting::{Acting, Operators, acting, acting_on_pins, acting_on_polls, operators};
 pub use configs::{Configs, registry};
@@ -17,6 +18,7 @@ pub use hand_over::{hand_over, take_step};
 pub use images::{Policies, Refreshed, refresh};
 pub use layers::scale;
 pub use placement::{gated_pods, release_pod};
+pub use profiles::registry_of;
 
 /// Attempts to write a change that conflicts with other writers.
 // Enough for controllers that write a status every second or so; beyond that another writer is in a

@@ -23,6 +23,8 @@ mod drift;
 mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
+#[path = "governance/profiles.rs"]
+mod profiles;
 #[path = "governance/remediation.rs"]
 mod remediation;
 #[path = "governance/rollback.rs"]
