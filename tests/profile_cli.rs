@@ -117,7 +117,11 @@ fn lint_names_the_place_and_the_reason() -> anyhow::Result<()> {
             "virt-higher-density",
             "names without a dot are those of built-in profiles",
         ),
-        ("impact: Medium", "impacts: Medium", "spec.impacts: there is no such field"),
+        (
+            "impact: Medium",
+            "impacts: Medium",
+            "spec.impacts: there is no such field",
+        ),
         (
             "'!has(team.metadata)'",
             "team.spec.finalizers.exists(a, team.spec.finalizers.exists(b, a == b))",
@@ -135,7 +139,11 @@ fn lint_names_the_place_and_the_reason() -> anyhow::Result<()> {
         let output = medley(&["profile", "lint", &profile]);
         let findings = text(&output.stdout);
         assert!(findings.contains(said), "{findings}");
-        assert_eq!(output.status.success(), !findings.contains("error: "), "{findings}");
+        assert_eq!(
+            output.status.success(),
+            !findings.contains("error: "),
+            "{findings}"
+        );
     }
     Ok(())
 }
@@ -166,16 +174,34 @@ fn cases_pass_and_differences_are_named() -> anyhow::Result<()> {
 fn profile_is_rendered_from_a_file_of_objects() -> anyhow::Result<()> {
     let folder = Folder::new()?;
     let profile = folder.file("profile.yaml", PROFILE)?;
-    let objects = folder.file("objects.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")?;
-    let line = ["profile", "render", &profile, "--from", &objects, "--options", "{pods: 3}"];
+    let objects = folder.file(
+        "objects.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n",
+    )?;
+    let line = [
+        "profile",
+        "render",
+        &profile,
+        "--from",
+        &objects,
+        "--options",
+        "{pods: 3}",
+    ];
     let rendered = ok(&medley(&line));
-    assert!(rendered.contains("# limit-pods (impact Medium): Namespace 'team' will be limited to 3 pods\n"), "{rendered}");
+    assert!(
+        rendered
+            .contains("# limit-pods (impact Medium): Namespace 'team' will be limited to 3 pods\n"),
+        "{rendered}"
+    );
     assert!(!rendered.contains("Warning"), "{rendered}");
     let object: Value = serde_saphyr::from_str(&rendered)?;
     assert_eq!(object["spec"]["hard"]["pods"], "3");
     let rbac = ok(&medley(&["profile", "render", &profile, "--rbac"]));
     let objects: Vec<Value> = serde_saphyr::from_multiple(&rbac)?;
-    assert_eq!(objects[0]["metadata"]["name"], "medley-profile:quota.example.com");
+    assert_eq!(
+        objects[0]["metadata"]["name"],
+        "medley-profile:quota.example.com"
+    );
     assert_eq!(objects[1]["subjects"][0]["namespace"], "medley-system");
     Ok(())
 }
@@ -193,7 +219,10 @@ fn packed_profile_is_read_like_the_file() -> anyhow::Result<()> {
         ok(&medley(&["profile", "lint", &profile]))
     );
     let again = medley(&["profile", "pack", &profile, "--to", path(&to)]);
-    assert!(text(&again.stderr).contains("exists already"), "nothing is overwritten");
+    assert!(
+        text(&again.stderr).contains("exists already"),
+        "nothing is overwritten"
+    );
     Ok(())
 }
 

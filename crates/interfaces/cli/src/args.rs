@@ -11,7 +11,8 @@ use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{
     check, completion, console, cpu, cri, examples, gather, governance, images, importer, man,
-    manifests, node_config, place, profile, release, run, snapshot, status, uninstall, version, webhook,
+    manifests, node_config, place, profile, release, run, snapshot, status, uninstall, version,
+    webhook,
 };
 
 /// One operator for heterogeneous Kubernetes clusters.

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 enum Command {
     Lint(lint::Arguments),
     Test(test::Arguments),
-    Render(render::Arguments),
+    Render(Box<render::Arguments>),
     Pack(pack::Arguments),
 }
 

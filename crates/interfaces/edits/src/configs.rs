@@ -1,9 +1,9 @@
 //! Changes of VirtPlatformConfigs, with errors that name the next step.
 
 use api::advisor::{Action, GROUP, PLURAL, VirtPlatformConfig};
+use governance::Registry;
 use governance::profile::built_in::NODE_HEALTH_REMEDIATION;
 use governance::user_patches::list_valid_names;
-use governance::Registry;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Absent as _, Error, Key, Writer};

@@ -23,15 +23,14 @@ pub async fn registry_of(client: &Client) -> Result<Registry, Error> {
     for object in objects.unwrap_or_default() {
         let name = object.name_any();
         let compiled = compile(&name, &object.spec, &mut names);
-        let profile = match compiled.profile {
-            Some(profile) => Some(Arc::new(profile) as Arc<dyn Profile>),
-            None => {
-                let errors = compiled.findings.iter().filter(|finding| finding.error);
-                let errors: Vec<String> = errors
-                    .map(|finding| format!("{}: {}", finding.path, finding.message))
-                    .collect();
-                unready(&name, &object.spec, None, errors.join("; "), &mut names)
-            }
+        let profile = if let Some(profile) = compiled.profile {
+            Some(Arc::new(profile) as Arc<dyn Profile>)
+        } else {
+            let errors = compiled.findings.iter().filter(|finding| finding.error);
+            let errors: Vec<String> = errors
+                .map(|finding| format!("{}: {}", finding.path, finding.message))
+                .collect();
+            unready(&name, &object.spec, None, errors.join("; "), &mut names)
         };
         profiles.extend(profile);
     }

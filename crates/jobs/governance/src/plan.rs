@@ -149,10 +149,7 @@ pub fn terms(facts: &DecisionInputs<'_>, revision: i64) -> PlanTerms {
         maintenance_windows: spec.maintenance_windows.clone(),
         bypass_optimistic_lock: spec.bypass_optimistic_lock,
         approval_policy: spec.approval_policy.clone(),
-        profile: facts
-            .profile
-            .and_then(Profile::revision)
-            .map(str::to_owned),
+        profile: facts.profile.and_then(Profile::revision).map(str::to_owned),
     }
 }
 

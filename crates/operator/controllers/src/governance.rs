@@ -131,7 +131,12 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // when it leads, and beside the prototype's operator they are queued for when that stops.
     let alone = controller.prototype.running(Timestamp::now()).is_none();
     if manager.fence().is_leader() && alone {
-        advertise::ensure_all(&controller.client, &controller.profiles.registry(), &configs).await;
+        advertise::ensure_all(
+            &controller.client,
+            &controller.profiles.registry(),
+            &configs,
+        )
+        .await;
     } else {
         for profile in controller.profiles.registry().iter() {
             queue.add(Key::new("", profile.about().name));

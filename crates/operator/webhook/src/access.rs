@@ -64,6 +64,9 @@ pub(crate) async fn profile(
         Ok(found) => found
             .not_found_as_none()
             .map_err(|error| format!("{}: {error}", what())),
-        Err(_) => Err(format!("{}: no answer in {ACCESS_REVIEW_TIMEOUT:?}", what())),
+        Err(_) => Err(format!(
+            "{}: no answer in {ACCESS_REVIEW_TIMEOUT:?}",
+            what()
+        )),
     }
 }

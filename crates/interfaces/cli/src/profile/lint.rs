@@ -1,5 +1,7 @@
 //! `medley profile lint`: the static check of a profile.
 
+use std::fmt::Write as _;
+
 use anyhow::bail;
 use clap::Args;
 
@@ -20,7 +22,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut text = String::new();
     for finding in findings {
         let word = if finding.error { "error" } else { "warning" };
-        text.push_str(&format!("{word}: {}\n", line(finding)));
+        writeln!(text, "{word}: {}", line(finding))?;
     }
     let errors = findings.iter().filter(|finding| finding.error).count();
     if let Some(profile) = &checked.compiled.profile {
@@ -30,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let group = group.filter(|group| !group.is_empty());
             let group = group.map(|group| format!(".{group}")).unwrap_or_default();
             let resources = rule.resources.unwrap_or_default().join(", ");
-            text.push_str(&format!("  {resources}{group}: {}\n", rule.verbs.join(", ")));
+            writeln!(text, "  {resources}{group}: {}", rule.verbs.join(", "))?;
         }
     }
     exit::print(&text)?;

@@ -1,5 +1,6 @@
 //! `medley profile pack`: a profile as an OCI artifact.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.profile.compiled().await?;
         let text = arguments.profile.check().await?.text;
         let to = &arguments.to;
-        ensure!(!to.exists(), "{} exists already; a new folder is needed", to.display());
+        ensure!(
+            !to.exists(),
+            "{} exists already; a new folder is needed",
+            to.display()
+        );
         let digest = write(to, text.as_bytes())
             .with_context(|| format!("writing the OCI layout {}", to.display()))?;
         exit::print(&format!("{digest}\n"))
@@ -48,10 +53,14 @@ fn write(folder: &Path, profile: &[u8]) -> anyhow::Result<String> {
     let blobs = folder.join("blobs").join("sha256");
     fs::create_dir_all(&blobs)?;
     let blob = |media_type: &str, bytes: &[u8]| -> anyhow::Result<Value> {
-        let digest = Sha256::digest(bytes);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut digest = String::new();
+        for byte in Sha256::digest(bytes) {
+            write!(digest, "{byte:02x}")?;
+        }
         fs::write(blobs.join(&digest), bytes)?;
-        Ok(json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() }))
+        Ok(
+            json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() }),
+        )
     };
     let manifest = json!({
         "schemaVersion": 2,

@@ -1,5 +1,6 @@
 //! `medley profile render`: what a profile would request.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use ::governance::Profile as _;
@@ -71,16 +72,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let intents = profile.intents(&options, &snapshot)?;
         let mut text = String::new();
         for item in &intents.items {
-            text.push_str(&format!(
+            write!(
+                text,
                 "---\n# {} (impact {}): {}\n{}",
                 item.name,
                 item.impact,
                 item.message,
                 serde_saphyr::to_string(&item.desired)?
-            ));
+            )?;
         }
         for warning in &intents.warnings {
-            text.push_str(&format!("# Warning: {warning}\n"));
+            writeln!(text, "# Warning: {warning}")?;
         }
         exit::print(&text)
     })

@@ -58,7 +58,11 @@ impl ProfileArguments {
             layer["mediaType"]
         );
         let size = layer["size"].as_u64().unwrap_or(u64::MAX);
-        ensure!(size <= MAX_BYTES, "{}: it has {size} bytes, and at most {MAX_BYTES} are accepted", what());
+        ensure!(
+            size <= MAX_BYTES,
+            "{}: it has {size} bytes, and at most {MAX_BYTES} are accepted",
+            what()
+        );
         let layer = serde_json::from_value(layer).with_context(what)?;
         let content = image.document(&layer).await.with_context(what)?;
         String::from_utf8(content.bytes.to_vec()).with_context(what)
@@ -91,7 +95,12 @@ impl ProfileArguments {
     /// The profile, which must not have errors.
     pub(super) async fn compiled(&self) -> anyhow::Result<(PlatformProfile, DataProfile)> {
         let checked = self.check().await?;
-        let errors: Vec<&Finding> = checked.compiled.findings.iter().filter(|it| it.error).collect();
+        let errors: Vec<&Finding> = checked
+            .compiled
+            .findings
+            .iter()
+            .filter(|it| it.error)
+            .collect();
         if let [first, others @ ..] = errors.as_slice() {
             let more = match others.len() {
                 0 => String::new(),

@@ -1,5 +1,6 @@
 //! `medley profile test`: cases of a profile, with objects and the expected items.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use ::governance::Profile as _;
@@ -53,10 +54,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (mut text, mut failed) = (String::new(), 0);
     for case in &cases {
         let differences = differences(&profile, case);
-        let word = if differences.is_empty() { "ok" } else { "FAILED" };
-        text.push_str(&format!("{}: {word}\n", case.name));
+        let word = if differences.is_empty() {
+            "ok"
+        } else {
+            "FAILED"
+        };
+        writeln!(text, "{}: {word}", case.name)?;
         for difference in &differences {
-            text.push_str(&format!("  {difference}\n"));
+            writeln!(text, "  {difference}")?;
         }
         failed += usize::from(!differences.is_empty());
     }
@@ -76,14 +81,15 @@ fn differences(profile: &DataProfile, case: &Case) -> Vec<String> {
         values: Some(case.options.clone()),
         ..ProfileOptions::default()
     };
-    let wanted = objects::snapshot(profile.uses(), case.objects.clone())
-        .and_then(|snapshot| {
-            let intents = profile.intents(&options, &snapshot);
-            intents.map_err(|refusal| refusal.to_string())
-        });
+    let wanted = objects::snapshot(profile.uses(), case.objects.clone()).and_then(|snapshot| {
+        let intents = profile.intents(&options, &snapshot);
+        intents.map_err(|refusal| refusal.to_string())
+    });
     let wanted = match (wanted, &case.refused) {
         (Err(error), Some(part)) if error.contains(part) => return Vec::new(),
-        (Err(error), Some(part)) => return vec![format!("refused with {error:?}, expected {part:?}")],
+        (Err(error), Some(part)) => {
+            return vec![format!("refused with {error:?}, expected {part:?}")];
+        }
         (Err(error), None) => return vec![format!("refused: {error}")],
         (Ok(_), Some(part)) => return vec![format!("not refused, expected {part:?}")],
         (Ok(wanted), None) => wanted,
@@ -91,7 +97,9 @@ fn differences(profile: &DataProfile, case: &Case) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(expected) = &case.items {
         let names: Vec<&str> = wanted.items.iter().map(|item| item.name).collect();
-        let missing = expected.keys().filter(|name| !names.contains(&name.as_str()));
+        let missing = expected
+            .keys()
+            .filter(|name| !names.contains(&name.as_str()));
         found.extend(missing.map(|name| format!("there is no item {name}")));
         for item in &wanted.items {
             let Some(expected) = expected.get(item.name) else {
@@ -109,7 +117,10 @@ fn differences(profile: &DataProfile, case: &Case) -> Vec<String> {
     if let Some(expected) = &case.warnings
         && *expected != wanted.warnings
     {
-        found.push(format!("warnings are {:?}, expected {expected:?}", wanted.warnings));
+        found.push(format!(
+            "warnings are {:?}, expected {expected:?}",
+            wanted.warnings
+        ));
     }
     found
 }

@@ -75,6 +75,9 @@ mod tests {
         assert_eq!(profile_to_ask(Some(&old), &old), None);
         assert_eq!(profile_to_ask(Some(&old), &new), Some("tuning.example.com"));
         assert_eq!(profile_to_ask(None, &new), Some("tuning.example.com"));
-        assert_eq!(profile_to_ask(None, &json!({ "spec": { "profile": "a.b" } })), None);
+        assert_eq!(
+            profile_to_ask(None, &json!({ "spec": { "profile": "a.b" } })),
+            None
+        );
     }
 }

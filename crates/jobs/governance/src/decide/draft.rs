@@ -149,10 +149,7 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     status.source_snapshot_hash = Some(plan.hash);
     status.plan_digest = Some(plan.digest);
     status.operator_version = Some(facts.version.to_owned());
-    status.profile_hash = facts
-        .profile
-        .and_then(Profile::revision)
-        .map(str::to_owned);
+    status.profile_hash = facts.profile.and_then(Profile::revision).map(str::to_owned);
     status
         .applied_options
         .clone_from(&facts.config.spec.options);

@@ -414,11 +414,13 @@ fn note_regressions(decider: &mut Decider<'_>) {
             continue;
         }
         let live = decider.facts.snapshot.target(&item.target_ref);
-        let of_profile = |live: &std::sync::Arc<DynamicObject>| {
-            match decider.facts.profile?.health(&item.name, &whole(live))? {
-                Health::Failed(why) => Some(why),
-                Health::Healthy(_) | Health::Waiting { .. } => None,
-            }
+        let of_profile = |live: &std::sync::Arc<DynamicObject>| match decider
+            .facts
+            .profile?
+            .health(&item.name, &whole(live))?
+        {
+            Health::Failed(why) => Some(why),
+            Health::Healthy(_) | Health::Waiting { .. } => None,
         };
         let regression = live.and_then(|live| {
             of_profile(live).or_else(|| health::regression(&item.target_ref, live))

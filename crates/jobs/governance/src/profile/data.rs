@@ -19,9 +19,9 @@ pub mod read;
 mod reads;
 pub mod status;
 mod template;
-mod unready;
 #[cfg(test)]
 mod tests;
+mod unready;
 
 use std::collections::BTreeSet;
 
@@ -130,9 +130,10 @@ impl Profile for DataProfile {
         // Invalid options are reported by `intents`; what cannot be decided with them is not required.
         let values = self.given(self.options.defaulted(options));
         let mut budget = BUDGET;
-        let needed = self.prerequisites.iter().filter(|(_, when)| {
-            applies(when.as_ref(), &values, &mut budget).unwrap_or_default()
-        });
+        let needed = self
+            .prerequisites
+            .iter()
+            .filter(|(_, when)| applies(when.as_ref(), &values, &mut budget).unwrap_or_default());
         needed.map(|(prerequisite, _)| *prerequisite).collect()
     }
 

@@ -50,15 +50,13 @@ fn matching<'a>(
     labels: &'a Value,
 ) -> impl Iterator<Item = (&'a DynamicObject, LabelSelector)> {
     let labels = labels.as_object();
-    snapshot
-        .list(MACHINE_CONFIG_POOL)
-        .filter_map(move |pool| {
-            let selector = pool.data.pointer("/spec/machineConfigSelector");
-            // An invalid selector selects nothing: the pool does not render at all.
-            let selector = LabelSelector::from_label_selector_object(selector?).ok()?;
-            let takes = selector.matches(|key| labels?.get(key)?.as_str());
-            takes.then_some((&**pool, selector))
-        })
+    snapshot.list(MACHINE_CONFIG_POOL).filter_map(move |pool| {
+        let selector = pool.data.pointer("/spec/machineConfigSelector");
+        // An invalid selector selects nothing: the pool does not render at all.
+        let selector = LabelSelector::from_label_selector_object(selector?).ok()?;
+        let takes = selector.matches(|key| labels?.get(key)?.as_str());
+        takes.then_some((&**pool, selector))
+    })
 }
 
 /// The kernel arguments of the configuration that all nodes of a pool have reached.
@@ -101,8 +99,11 @@ fn selected(snapshot: &Snapshot, selector: &LabelSelector) -> Vec<Value> {
         selector.matches(label).then_some((order, described))
     });
     let mut configs: Vec<_> = configs.collect();
-    configs.sort_by(|(a, _), (b, _)| a.cmp(b));
-    configs.into_iter().map(|(_, described)| described).collect()
+    configs.sort_by_key(|(order, _)| *order);
+    configs
+        .into_iter()
+        .map(|(_, described)| described)
+        .collect()
 }
 
 /// The kernel arguments of a MachineConfig. An entry may hold several.

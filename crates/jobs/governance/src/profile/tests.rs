@@ -47,7 +47,10 @@ fn crd_knows_every_profile() {
     let definition = json!(api::advisor::definition());
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/profile/x-kubernetes-validations/1/rule";
     let rule = definition.pointer(path).and_then(Value::as_str).unwrap();
-    assert!(known.iter().all(|name| rule.contains(&format!("'{name}'"))), "{rule}");
+    assert!(
+        known.iter().all(|name| rule.contains(&format!("'{name}'"))),
+        "{rule}"
+    );
 }
 
 #[test]

@@ -40,9 +40,11 @@ fn expression(description: &str) -> Schema {
     name(LONGEST_EXPRESSION).about(description)
 }
 
-
 fn any_object(description: &str) -> Schema {
-    anything().with("type", "object").atomic().about(description)
+    anything()
+        .with("type", "object")
+        .atomic()
+        .about(description)
 }
 
 fn identifier(description: &str) -> Schema {

@@ -184,7 +184,10 @@ impl<'d> Coster<'d> {
             return Some(size);
         }
         scalar_size(self.type_of(expr)).or_else(|| match &expr.kind {
-            Kind::Ident(name) => self.local(name).and_then(|local| local.size).or(self.largest()),
+            Kind::Ident(name) => self
+                .local(name)
+                .and_then(|local| local.size)
+                .or_else(|| self.largest()),
             _ => self.largest(),
         })
     }

@@ -94,7 +94,10 @@ impl Profiles {
     /// All of them.
     pub(super) fn registry(&self) -> Registry {
         let state = self.state.lock();
-        let offered = state.known.values().filter_map(|known| known.offered.clone());
+        let offered = state
+            .known
+            .values()
+            .filter_map(|known| known.offered.clone());
         Registry::new(self.built_in.iter().cloned().chain(offered).collect())
     }
 
@@ -253,13 +256,11 @@ impl ProfileController {
             self.report.ready.forget(&Key::new("", &name));
             self.configs.add(Key::new("", &name));
         }
-        match failed {
-            Some(error) => Err(error),
-            None => {
-                self.profiles.state.lock().complete = true;
-                Ok(Next::After(next))
-            }
+        if let Some(error) = failed {
+            return Err(error);
         }
+        self.profiles.state.lock().complete = true;
+        Ok(Next::After(next))
     }
 
     /// Evaluates one profile; returns whether it has the permissions it needs.
@@ -286,7 +287,9 @@ impl ProfileController {
         if is_ready && let Some(profile) = &known.compiled {
             cluster::follow(&self.foreign, profile.uses());
         }
-        let changed = self.profiles.offer(object, known, why.clone(), denied.is_empty());
+        let changed = self
+            .profiles
+            .offer(object, known, why.clone(), denied.is_empty());
         let key = Key::new("", &name);
         let labels = ByProfile {
             profile: name.clone(),

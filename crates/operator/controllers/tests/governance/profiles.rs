@@ -47,7 +47,9 @@ fn profiles(stage: &Stage) -> Api<PlatformProfile> {
 
 async fn create(stage: &Stage, object: Value) -> anyhow::Result<PlatformProfile> {
     let object = serde_json::from_value(object)?;
-    Ok(profiles(stage).create(&PostParams::default(), &object).await?)
+    Ok(profiles(stage)
+        .create(&PostParams::default(), &object)
+        .await?)
 }
 
 async fn stage() -> anyhow::Result<Arc<Stage>> {
@@ -81,7 +83,9 @@ async fn greeting(stage: &Stage) -> anyhow::Result<Option<String>> {
 async fn change_text(stage: &Stage, text: &str) -> anyhow::Result<()> {
     let spec = profile(NAME, text)["spec"].clone();
     let patch = Patch::Merge(json!({ "spec": spec }));
-    profiles(stage).patch(NAME, &by("kubectl-patch"), &patch).await?;
+    profiles(stage)
+        .patch(NAME, &by("kubectl-patch"), &patch)
+        .await?;
     Ok(())
 }
 
@@ -100,7 +104,11 @@ async fn own_profile_is_advertised_planned_and_applied() -> anyhow::Result<()> {
     let status = stage.reaches(NAME, Phase::ReviewRequired).await?;
     let diff = item(&status, "greet").diff.clone().unwrap_or_default();
     assert!(diff.contains("+  text: hello moon"), "{diff}");
-    assert_eq!(greeting(&stage).await?, None, "nothing is applied before the approval");
+    assert_eq!(
+        greeting(&stage).await?,
+        None,
+        "nothing is applied before the approval"
+    );
 
     stage.edit(NAME, json!({ "action": "Apply" })).await?;
     stage.reaches(NAME, Phase::Completed).await?;
@@ -126,7 +134,10 @@ async fn changed_profile_is_reviewed_although_the_action_is_apply() -> anyhow::R
     let status = stage.reaches(NAME, Phase::ReviewRequired).await?;
     let (on, reason, message) = condition(&status, "InputDependencyDrift");
     assert_eq!((on.as_str(), reason.as_str()), ("True", "ProfileChanged"));
-    assert!(message.contains("\"hello\" to \"good morning\""), "{message}");
+    assert!(
+        message.contains("\"hello\" to \"good morning\""),
+        "{message}"
+    );
     assert_ne!(status.plan_digest, before.plan_digest);
     assert_eq!(greeting(&stage).await?.as_deref(), Some("hello"));
 
@@ -189,25 +200,33 @@ async fn nothing_runs_that_an_administrator_did_not_grant() -> anyhow::Result<()
     let created = create(&stage, object).await?;
     let message = is(&stage, NAME, "PermissionsMissing").await?;
     assert!(
-        message.contains("get, list, watch, create, patch, delete priorityclasses.scheduling.k8s.io"),
+        message
+            .contains("get, list, watch, create, patch, delete priorityclasses.scheduling.k8s.io"),
         "{message}"
     );
     let status = profiles(&stage).get(NAME).await?.status.unwrap_or_default();
     assert_eq!(status.missing_rules, status.required_rules);
-    assert!(stage.configs().get_opt(NAME).await?.is_none(), "it is not advertised");
+    assert!(
+        stage.configs().get_opt(NAME).await?.is_none(),
+        "it is not advertised"
+    );
 
     let compiled = compile(NAME, &created.spec, &mut Names::default());
     let rules = compiled.profile.map(|profile| profile.rules());
     let role = json!({ "metadata": { "name": "profile" }, "rules": rules });
     let roles: Api<ClusterRole> = Api::all(stage.cluster.client());
-    roles.create(&PostParams::default(), &serde_json::from_value(role)?).await?;
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role)?)
+        .await?;
     let binding = json!({
         "metadata": { "name": "profile" },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "profile" },
         "subjects": [{ "kind": "ServiceAccount", "name": controllers::ACCOUNT, "namespace": NAMESPACE }],
     });
     let bindings: Api<ClusterRoleBinding> = Api::all(stage.cluster.client());
-    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding)?)
+        .await?;
     is(&stage, NAME, "Ready").await?;
     stage.reaches(NAME, Phase::Ignored).await?;
     stage.edit(NAME, json!({ "action": "Apply" })).await?;
@@ -230,9 +249,22 @@ async fn names_without_a_dot_belong_to_built_in_profiles() -> anyhow::Result<()>
             "profile": "load-aware-rebalancing", "options": { "values": {}, "loadAware": {} },
         }))?,
     );
-    stage.configs().delete("load-aware-rebalancing", &kube::api::DeleteParams::default()).await.ok();
-    let refused = stage.configs().create(&PostParams::default(), &config).await;
-    let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    stage
+        .configs()
+        .delete(
+            "load-aware-rebalancing",
+            &kube::api::DeleteParams::default(),
+        )
+        .await
+        .ok();
+    let refused = stage
+        .configs()
+        .create(&PostParams::default(), &config)
+        .await;
+    let message = refused
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
     assert!(
         message.contains("options.values can only be used with the profile of a PlatformProfile")
             || message.contains("already exists"),

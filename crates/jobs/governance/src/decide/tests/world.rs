@@ -23,10 +23,10 @@ use crate::decide::{
 };
 use crate::exchange::{Next, Request, Response};
 use crate::plan::{self, DryRun, Preview};
-use crate::profile::{Profile, Registry};
 use crate::profile::kinds::{
     CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
 };
+use crate::profile::{Profile, Registry};
 use crate::record::Record;
 use crate::recorder::Recorder;
 use crate::values;

@@ -27,7 +27,8 @@ fn built_in_profiles_compile_without_findings() {
 #[test]
 fn options_are_those_of_the_crd() {
     let definition = json!(api::advisor::definition());
-    let options = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/options/properties";
+    let options =
+        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/options/properties";
     let members = definition.pointer(options).unwrap();
     for (_, text, member) in TEXTS {
         let mut profile: Value = serde_saphyr::from_str(text).unwrap();

@@ -50,7 +50,7 @@ impl AdoptionRule {
         Some(Self {
             paths: spec.paths.clone(),
             removed: spec.removed.unwrap_or_default(),
-            when: when?,
+            when: when.ok()?,
             message: spec.message.clone(),
             options: template?,
         })
@@ -105,6 +105,8 @@ fn changes_for(
     }
     match rule.options.value(&values, &mut budget).map_err(text)? {
         Value::Object(changes) => Ok(changes),
-        other => Err(format!("the options of the rule are {other}, and no object")),
+        other => Err(format!(
+            "the options of the rule are {other}, and no object"
+        )),
     }
 }

@@ -21,7 +21,8 @@ use crate::snapshot::GroupKind;
 
 /// Variables that every profile has; no other may have such a name.
 const RESERVED: [&str; 10] = [
-    "options", "versions", "fields", "texts", "base64", "inputs", "applied", "live", "raw", "inForce",
+    "options", "versions", "fields", "texts", "base64", "inputs", "applied", "live", "raw",
+    "inForce",
 ];
 
 /// The result of the static check.
@@ -138,10 +139,10 @@ fn build(
     let mut refusals = Vec::new();
     for (number, refusal) in spec.refusals.iter().enumerate() {
         let path = format!("spec.refusals[{number}]");
-        let when = condition(found, &environment, &path, Some(&refusal.when)).flatten();
+        let when = condition(found, &environment, &path, Some(&refusal.when));
         let at = format!("{path}.message");
         let message = Template::text(found, &environment, &at, &refusal.message);
-        refusals.extend(when.zip(message));
+        refusals.extend(when.ok().flatten().zip(message));
     }
     let inputs = inputs(found, &environment, spec, &reads);
     let environment = environment.with("inputs", &VarType::Map(Box::new(VarType::Dyn)));
@@ -152,7 +153,10 @@ fn build(
             found.error(&format!("{path}.target.of"), unknown(&item.target.of));
             continue;
         };
-        let earlier: Vec<&str> = spec.items[..number].iter().map(|it| it.name.as_str()).collect();
+        let earlier: Vec<&str> = spec.items[..number]
+            .iter()
+            .map(|it| it.name.as_str())
+            .collect();
         let item = ItemRule::compile(found, &environment, &path, item, kind, &earlier, names);
         items.extend(item);
     }
@@ -164,7 +168,8 @@ fn build(
         let rule = AdoptionRule::compile(found, &given, &path, adoption, &options, &items);
         adoptions.extend(rule);
     }
-    let keep = |names: &mut Names, text: &Option<String>| names.keep(text.as_deref().unwrap_or_default());
+    let keep =
+        |names: &mut Names, text: &Option<String>| names.keep(text.as_deref().unwrap_or_default());
     Some(DataProfile {
         about: ProfileInfo {
             name: names.keep(name)?,
@@ -209,7 +214,10 @@ fn kinds(
             found.error(&format!("{path}.only"), "only built-in profiles can set it");
         }
         if kind.versions.is_empty() {
-            found.error(&format!("{path}.versions"), "at least one version is needed");
+            found.error(
+                &format!("{path}.versions"),
+                "at least one version is needed",
+            );
         }
         let written = spec.items.iter().any(|item| item.target.of == kind.name);
         let access = match (written, kind.deletable.unwrap_or(true)) {
@@ -240,7 +248,11 @@ fn kinds(
 
 /// Why a profile cannot use a kind.
 fn forbidden(kind: &KindSpec) -> Option<&'static str> {
-    match (kind.group.as_str(), kind.kind.as_str(), kind.resource.as_str()) {
+    match (
+        kind.group.as_str(),
+        kind.kind.as_str(),
+        kind.resource.as_str(),
+    ) {
         ("", "Secret", _) | ("", _, "secrets") => {
             Some("profiles cannot use Secrets: plans and their history show values")
         }
@@ -296,7 +308,10 @@ fn inputs(
     let mut all = Vec::new();
     for (number, input) in spec.inputs.iter().enumerate() {
         let path = format!("spec.inputs[{number}]");
-        if !reads.iter().any(|it| it.name == input.read && it.is_single()) {
+        if !reads
+            .iter()
+            .any(|it| it.name == input.read && it.is_single())
+        {
             let at = format!("{path}.read");
             found.error(&at, format!("{:?} is no read of one object", input.read));
         }
@@ -305,7 +320,7 @@ fn inputs(
         let field = Template::text(found, environment, &at, &input.path);
         let at = format!("{path}.derived");
         let derived = Formula::compile(found, &seen, &at, &input.derived, Expected::Any);
-        if let (Some(when), Some(field), Some(derived)) = (when, field, derived) {
+        if let (Ok(when), Some(field), Some(derived)) = (when, field, derived) {
             all.push(InputRule {
                 name: input.name.clone(),
                 path,
@@ -343,7 +358,7 @@ fn warnings(
                 None
             }
         };
-        if let (Some(when), Some(text)) = (when, text) {
+        if let (Ok(when), Some(text)) = (when, text) {
             all.push(WarningRule { path, when, text });
         }
     }
@@ -420,12 +435,20 @@ fn unused(found: &mut Findings, profile: &DataProfile, spec: &PlatformProfileSpe
     for rule in &profile.adoptions {
         rule.formulas(&mut formulas);
     }
-    formulas.extend(profile.prerequisites.iter().filter_map(|(_, when)| when.as_ref()));
+    formulas.extend(
+        profile
+            .prerequisites
+            .iter()
+            .filter_map(|(_, when)| when.as_ref()),
+    );
     let used = |name: &str| formulas.iter().any(|it| it.expression().uses(name));
     for (number, variable) in spec.variables.iter().enumerate() {
         if !used(&variable.name) {
             let path = format!("spec.variables[{number}]");
-            found.warning(&path, format!("nothing uses the variable {}", variable.name));
+            found.warning(
+                &path,
+                format!("nothing uses the variable {}", variable.name),
+            );
         }
     }
     for (number, read) in profile.reads.iter().enumerate() {

@@ -95,7 +95,10 @@ impl Formula {
         let result = expression.result_name();
         let (fits, wanted) = match expected {
             Expected::Bool => (result == "bool", "bool"),
-            Expected::Texts => (result == "list(string)" || result == "list(dyn)", "list(string)"),
+            Expected::Texts => (
+                result == "list(string)" || result == "list(dyn)",
+                "list(string)",
+            ),
             Expected::Any => (true, "any"),
         };
         if !fits && result != "dyn" {
@@ -118,7 +121,11 @@ impl Formula {
         }
         // Only literally: what else cannot become true depends on the objects of the cluster.
         if expected == Expected::Bool && ["true", "false"].contains(&source.trim()) {
-            let which = if source.trim() == "true" { "always" } else { "never" };
+            let which = if source.trim() == "true" {
+                "always"
+            } else {
+                "never"
+            };
             found.warning(path, format!("the condition {which} holds"));
         }
         Some(Self {
@@ -143,18 +150,20 @@ impl Formula {
             .eval(&bound, budget)
             .map_err(|error| match error {
                 EvalError::Failed(why) => self.unusable(&why),
-                EvalError::BudgetExceeded => {
-                    self.unusable("the budget of expressions is used up; there are more objects than expected")
-                }
+                EvalError::BudgetExceeded => self.unusable(
+                    "the budget of expressions is used up; there are more objects than expected",
+                ),
             })
     }
 
     /// Its value as a condition.
     pub(super) fn holds(&self, values: &Values, budget: &mut u64) -> Result<bool, Refusal> {
         let value = self.value(values, budget)?;
-        value
-            .as_bool()
-            .ok_or_else(|| self.unusable(&format!("the value is {value}, and has to be true or false")))
+        value.as_bool().ok_or_else(|| {
+            self.unusable(&format!(
+                "the value is {value}, and has to be true or false"
+            ))
+        })
     }
 
     /// Its value as a list of texts.

@@ -1,7 +1,5 @@
 //! The items of a data profile.
 
-use std::collections::BTreeMap;
-
 use api::advisor::Impact;
 use api::profile::{HealthState, ImpactLevel, ItemSpec};
 use machinery::cel::{Environment, VarType};
@@ -34,20 +32,23 @@ pub(super) struct ItemRule {
     health: Vec<(Option<Formula>, HealthState, Template)>,
 }
 
-/// Compiles optional conditions, and counts those that failed.
+/// An expression was refused; a finding says why.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused;
+
+/// Compiles an optional condition.
 pub(super) fn condition(
     found: &mut Findings,
     environment: &Environment,
     path: &str,
     source: Option<&String>,
-) -> Option<Option<Formula>> {
-    match source {
-        None => Some(None),
-        Some(source) => {
-            let at = format!("{path}.when");
-            Formula::compile(found, environment, &at, source, Expected::Bool).map(Some)
-        }
-    }
+) -> Result<Option<Formula>, Refused> {
+    let Some(source) = source else {
+        return Ok(None);
+    };
+    let at = format!("{path}.when");
+    let formula = Formula::compile(found, environment, &at, source, Expected::Bool);
+    formula.ok_or(Refused).map(Some)
 }
 
 impl ItemRule {
@@ -90,7 +91,10 @@ impl ItemRule {
         for (index, rule) in spec.impact.iter().enumerate() {
             let at = format!("{path}.impact[{index}]");
             if rule.when.is_none() && index + 1 < spec.impact.len() {
-                found.warning(&at, "the rules behind this one never apply: it has no condition");
+                found.warning(
+                    &at,
+                    "the rules behind this one never apply: it has no condition",
+                );
             }
             let when = condition(found, &seen, &at, rule.when.as_ref());
             impact.extend(when.map(|when| (when, rule.level)));
@@ -110,7 +114,7 @@ impl ItemRule {
                 found.error(&format!("{at}.item"), message);
             }
             let when = condition(found, environment, &at, dependency.when.as_ref());
-            if let (Some(name), Some(when)) = (names.keep(&dependency.item), when) {
+            if let (Some(name), Ok(when)) = (names.keep(&dependency.item), when) {
                 depends_on.push((name, when));
             }
         }
@@ -120,7 +124,7 @@ impl ItemRule {
             let at = format!("{path}.health[{index}]");
             let when = condition(found, &alone, &at, rule.when.as_ref());
             let message = Template::text(found, &alone, &format!("{at}.message"), &rule.message);
-            if let (Some(when), Some(message)) = (when, message) {
+            if let (Ok(when), Some(message)) = (when, message) {
                 health.push((when, rule.state, message));
             }
         }
@@ -128,7 +132,7 @@ impl ItemRule {
             name: names.keep(&spec.name)?,
             path: path.to_owned(),
             kind,
-            when: when?,
+            when: when.ok()?,
             target: (name?, namespace.map_or(Some(None), |it| it.map(Some))?),
             object: object?,
             managed,
@@ -162,7 +166,10 @@ impl ItemRule {
         let target = reference(uses, snapshot, name, namespace);
         let mut desired = self.object.value(values, budget)?;
         let Value::Object(fields) = &mut desired else {
-            return Err(Refusal::Unreadable(format!("{} is no object", at("object"))));
+            return Err(Refusal::Unreadable(format!(
+                "{} is no object",
+                at("object")
+            )));
         };
         fields.insert("apiVersion".to_owned(), json!(target.api_version));
         fields.insert("kind".to_owned(), json!(target.kind));
@@ -220,8 +227,7 @@ impl ItemRule {
         };
         let mut depends_on = Vec::new();
         for (item, when) in &self.depends_on {
-            if earlier.iter().any(|it| it.name == *item)
-                && applies(when.as_ref(), values, budget)?
+            if earlier.iter().any(|it| it.name == *item) && applies(when.as_ref(), values, budget)?
             {
                 depends_on.push(*item);
             }
@@ -313,9 +319,8 @@ fn check_object(found: &mut Findings, path: &str, object: &Value) {
         }
     }
     let metadata = fields.get("metadata").and_then(Value::as_object);
-    let allowed: BTreeMap<&str, ()> = [("labels", ()), ("annotations", ())].into();
     for field in metadata.into_iter().flat_map(Map::keys) {
-        if !allowed.contains_key(field.as_str()) {
+        if !["labels", "annotations"].contains(&field.as_str()) {
             let message = "only labels and annotations can be set; name and namespace are those of the target";
             found.error(&format!("{path}.metadata.{field}"), message);
         }

@@ -30,7 +30,12 @@ pub fn snapshot(uses: &[KindUse], objects: Vec<Value>) -> Result<Snapshot, Strin
         })
         .collect();
     for object in all {
-        let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let text = |field: &str| {
+            object
+                .pointer(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let (group, version) = match text("/apiVersion").split_once('/') {
             Some((group, version)) => (group, version),
             None => ("", text("/apiVersion")),

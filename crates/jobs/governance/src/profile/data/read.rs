@@ -34,7 +34,10 @@ pub fn read(text: &str) -> Result<PlatformProfile, Vec<Finding>> {
     let value: Value = serde_saphyr::from_str(text)
         .map_err(|error| vec![refused("", format!("no YAML: {error}"))])?;
     let expected = [
-        ("apiVersion", format!("{}/{}", api::profile::GROUP, api::profile::VERSION)),
+        (
+            "apiVersion",
+            format!("{}/{}", api::profile::GROUP, api::profile::VERSION),
+        ),
         ("kind", "PlatformProfile".to_owned()),
     ];
     for (field, expected) in expected {
@@ -47,7 +50,11 @@ pub fn read(text: &str) -> Result<PlatformProfile, Vec<Finding>> {
     if let Some(kind) = &*KIND {
         let schema = kind.schema.schema();
         let unknown = prune(&mut value.clone(), schema, true);
-        findings.extend(unknown.iter().map(|path| refused(path, "there is no such field".to_owned())));
+        findings.extend(
+            unknown
+                .iter()
+                .map(|path| refused(path, "there is no such field".to_owned())),
+        );
         let mut errors = kind.schema.validate(&value, &Path::root());
         if errors.is_empty() {
             errors = kind.rules.validate(&Path::root(), &value, None).errors;
@@ -68,5 +75,10 @@ pub(in crate::profile) fn built_in(
 ) -> Option<Compiled> {
     let profile: PlatformProfile = serde_saphyr::from_str(text).ok()?;
     let name = profile.metadata.name.unwrap_or_default();
-    Some(compile_from(Origin::BuiltIn(member), &name, &profile.spec, names))
+    Some(compile_from(
+        Origin::BuiltIn(member),
+        &name,
+        &profile.spec,
+        names,
+    ))
 }

@@ -34,8 +34,8 @@ pub(super) struct Read {
 enum Objects {
     /// One, by name.
     One {
-        name: Template,
-        namespace: Option<Template>,
+        name: Box<Template>,
+        namespace: Option<Box<Template>>,
         any_namespace: bool,
     },
     /// All, up to a number.
@@ -90,16 +90,19 @@ impl Read {
                 }
                 let pool = Schema::parse(&pool_schema()).ok()?;
                 let pool = VarType::Object(Box::new(pool), false);
-                (Objects::Pools(json!(labels)), VarType::ListUpTo(Box::new(pool), MAX_POOLS))
+                (
+                    Objects::Pools(json!(labels)),
+                    VarType::ListUpTo(Box::new(pool), MAX_POOLS),
+                )
             }
             (Some(object), None) => {
                 let mut text = |name: &str, source: &String| {
                     let at = format!("{path}.object.{name}");
                     Template::text(found, options, &at, source)
                 };
-                let name = text("name", &object.name)?;
+                let name = Box::new(text("name", &object.name)?);
                 let namespace = match &object.namespace {
-                    Some(namespace) => Some(text("namespace", namespace)?),
+                    Some(namespace) => Some(Box::new(text("namespace", namespace)?)),
                     None => None,
                 };
                 let any_namespace = object.any_namespace.unwrap_or_default();
@@ -142,7 +145,11 @@ impl Read {
         match &self.what {
             Objects::One {
                 name, namespace, ..
-            } => [name].into_iter().chain(namespace).collect(),
+            } => [name]
+                .into_iter()
+                .chain(namespace)
+                .map(|it| &**it)
+                .collect(),
             Objects::All(_) | Objects::Pools(_) => Vec::new(),
         }
     }
@@ -205,7 +212,9 @@ pub(super) fn gather(
                 let at = |field: &str| format!("{}.object.{field}", read.path);
                 let name = name.rendered(&at("name"), values, budget)?;
                 let namespace = match namespace {
-                    Some(namespace) => Some(namespace.rendered(&at("namespace"), values, budget)?),
+                    Some(namespace) => {
+                        Some(namespace.rendered(&at("namespace"), values, budget)?)
+                    }
                     None => None,
                 };
                 let found = locate(uses, snapshot, name, namespace, *any_namespace);
@@ -223,7 +232,9 @@ pub(super) fn gather(
 /// The served version of a kind; the last one while it is not installed.
 pub(super) fn version<'a>(uses: &KindUse, snapshot: &'a Snapshot) -> &'a str {
     let installed = snapshot.kind(uses.of).map(|kind| kind.version.as_str());
-    installed.or(uses.versions.last().copied()).unwrap_or_default()
+    installed
+        .or_else(|| uses.versions.last().copied())
+        .unwrap_or_default()
 }
 
 /// The reference to an object of a kind.
@@ -287,7 +298,8 @@ const MAX_POOLS: u64 = 32;
 
 /// A MachineConfigPool, as [`pools::described`] shows it.
 fn pool_schema() -> Value {
-    let arguments = json!({ "type": "array", "maxItems": 32, "items": { "type": "string", "maxLength": 256 } });
+    let arguments =
+        json!({ "type": "array", "maxItems": 32, "items": { "type": "string", "maxLength": 256 } });
     json!({ "type": "object", "properties": {
         "name": { "type": "string", "maxLength": 253 },
         "machines": { "type": "integer" },

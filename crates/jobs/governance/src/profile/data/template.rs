@@ -65,7 +65,10 @@ impl Template {
         depth: usize,
     ) -> Option<Self> {
         if depth > MAX_DEPTH {
-            found.error(path, format!("the template is nested more than {MAX_DEPTH} levels deep"));
+            found.error(
+                path,
+                format!("the template is nested more than {MAX_DEPTH} levels deep"),
+            );
             return None;
         }
         let depth = depth + 1;
@@ -79,7 +82,10 @@ impl Template {
                         Self::below(found, environment, &format!("{path}[{index}]"), item, depth)
                     })
                     .collect();
-                items.into_iter().collect::<Option<Vec<_>>>().map(Self::List)
+                items
+                    .into_iter()
+                    .collect::<Option<Vec<_>>>()
+                    .map(Self::List)
             }
             Value::Object(fields) => {
                 let fields: Vec<_> = fields
@@ -90,7 +96,10 @@ impl Template {
                         field.map(|field| (name.clone(), field))
                     })
                     .collect();
-                fields.into_iter().collect::<Option<Vec<_>>>().map(Self::Object)
+                fields
+                    .into_iter()
+                    .collect::<Option<Vec<_>>>()
+                    .map(Self::Object)
             }
             literal => Some(Self::Literal(literal.clone())),
         }
@@ -109,9 +118,8 @@ impl Template {
                 return None;
             }
         };
-        let mut formula = |source: &str| {
-            Formula::compile(found, environment, path, source, Expected::Any)
-        };
+        let mut formula =
+            |source: &str| Formula::compile(found, environment, path, source, Expected::Any);
         if let [Piece::Expression(source)] = pieces.as_slice() {
             return formula(source).map(Self::Value);
         }
@@ -197,12 +205,10 @@ impl Template {
         let mut here = self;
         for segment in crate::values::segments(path) {
             here = match here {
-                Self::Object(fields) => {
-                    match fields.iter().find(|(name, _)| name == segment) {
-                        Some((_, field)) => field,
-                        None => return false,
-                    }
-                }
+                Self::Object(fields) => match fields.iter().find(|(name, _)| name == segment) {
+                    Some((_, field)) => field,
+                    None => return false,
+                },
                 Self::Value(_) => return true,
                 _ => return false,
             };
@@ -246,8 +252,12 @@ fn split(text: &str) -> Result<Vec<Piece<'_>>, String> {
         }
         literal.push_str(&rest[..at]);
         let inside = &rest[at + 2..];
-        let end = closing_brace(inside)
-            .ok_or_else(|| format!("the expression that begins with {:?} has no end", short(inside)))?;
+        let end = closing_brace(inside).ok_or_else(|| {
+            format!(
+                "the expression that begins with {:?} has no end",
+                short(inside)
+            )
+        })?;
         if !literal.is_empty() {
             pieces.push(Piece::Literal(std::mem::take(&mut literal)));
         }

@@ -68,7 +68,9 @@ fn compiled(spec: &Value) -> Compiled {
 
 fn profile(spec: &Value) -> DataProfile {
     let compiled = compiled(spec);
-    compiled.profile.unwrap_or_else(|| panic!("{:?}", compiled.findings))
+    compiled
+        .profile
+        .unwrap_or_else(|| panic!("{:?}", compiled.findings))
 }
 
 fn options(values: Value) -> ProfileOptions {
@@ -92,18 +94,28 @@ fn items_follow_options_and_objects() {
         panic!("{wanted:?}")
     };
     assert_eq!(first.desired, map("first", "42"));
-    assert_eq!((first.impact, &*first.message), (Impact::Medium, "ConfigMap 'first' will be configured"));
+    assert_eq!(
+        (first.impact, &*first.message),
+        (Impact::Medium, "ConfigMap 'first' will be configured")
+    );
     assert_eq!(
         second.desired,
         json!({ "apiVersion": "example.com/v2", "kind": "Tuning", "metadata": { "name": "second" }, "spec": { "size": 2 } })
     );
-    assert_eq!(second.managed, ["spec.size"], "unset fields are not managed");
+    assert_eq!(
+        second.managed,
+        ["spec.size"],
+        "unset fields are not managed"
+    );
     assert_eq!(second.depends_on, ["first"]);
     assert_eq!(second.message, "size 2");
     assert_eq!(wanted.warnings, ["settings exists"]);
     assert_eq!(wanted.inputs[0].raw, Some(json!("40")));
     assert_eq!(wanted.inputs[0].derived, json!(42));
-    assert_eq!(wanted.inputs[0].object.to_string(), "ConfigMap default/settings");
+    assert_eq!(
+        wanted.inputs[0].object.to_string(),
+        "ConfigMap default/settings"
+    );
 }
 
 #[test]
@@ -120,9 +132,7 @@ fn absent_objects_are_empty_and_left_out_items_are_no_dependency() {
 
 #[test]
 fn change_in_force_has_a_low_impact_and_others_follow_the_rules() {
-    let tuning = |size: i64| {
-        json!({ "apiVersion": "example.com/v2", "kind": "Tuning", "metadata": { "name": "second" }, "spec": { "size": size, "other": 1 } })
-    };
+    let tuning = |size: i64| json!({ "apiVersion": "example.com/v2", "kind": "Tuning", "metadata": { "name": "second" }, "spec": { "size": size, "other": 1 } });
     for (size, expected) in [(3, Impact::Low), (4, Impact::High)] {
         let wanted = intents(json!({}), vec![tuning(size)]).unwrap();
         assert_eq!(wanted.items[1].impact, expected, "{size}");
@@ -172,7 +182,9 @@ fn evaluation_has_a_budget() {
         panic!("the budget is larger than the work")
     };
     assert!(
-        refusal.to_string().starts_with("spec.warnings[0].messages: the budget of expressions is used up"),
+        refusal
+            .to_string()
+            .starts_with("spec.warnings[0].messages: the budget of expressions is used up"),
         "{refusal}"
     );
 }
@@ -247,7 +259,10 @@ fn errors_name_their_place(
         other => other[field] = value,
     }
     let compiled = compiled(&spec);
-    let found = compiled.findings.iter().find(|it| it.error && it.path == path);
+    let found = compiled
+        .findings
+        .iter()
+        .find(|it| it.error && it.path == path);
     let found = found.unwrap_or_else(|| panic!("{:?}", compiled.findings));
     assert!(found.message.contains(message), "{}", found.message);
     assert!(compiled.profile.is_none());
@@ -274,7 +289,10 @@ fn what_is_never_used_is_a_warning() {
     spec["warnings"] = json!([]);
     let findings = compiled(&spec).findings;
     assert!(findings.iter().all(|it| !it.error), "{findings:?}");
-    let found: Vec<_> = findings.iter().map(|it| (&*it.path, &*it.message)).collect();
+    let found: Vec<_> = findings
+        .iter()
+        .map(|it| (&*it.path, &*it.message))
+        .collect();
     assert_eq!(
         found,
         [
@@ -289,10 +307,21 @@ fn rules_are_those_of_the_kinds() {
     let rules: Vec<_> = profile(&spec())
         .rules()
         .into_iter()
-        .map(|rule| (rule.resources.unwrap_or_default().join(","), rule.verbs.join(",")))
+        .map(|rule| {
+            (
+                rule.resources.unwrap_or_default().join(","),
+                rule.verbs.join(","),
+            )
+        })
         .collect();
     let all = "get,list,watch,create,patch,delete".to_owned();
-    assert_eq!(rules, [("configmaps".to_owned(), all.clone()), ("tunings".to_owned(), all)]);
+    assert_eq!(
+        rules,
+        [
+            ("configmaps".to_owned(), all.clone()),
+            ("tunings".to_owned(), all)
+        ]
+    );
 }
 
 #[test]
@@ -300,10 +329,22 @@ fn stand_in_of_an_unready_profile_plans_nothing_and_watches_its_kinds() {
     let former: Arc<dyn Profile> = Arc::new(profile(&spec()));
     let broken: PlatformProfileSpec = serde_json::from_value(spec()).unwrap();
     let mut names = Names::default();
-    let unready = unready(NAME, &broken, Some(&*former), "it is broken".to_owned(), &mut names).unwrap();
+    let unready = unready(
+        NAME,
+        &broken,
+        Some(&*former),
+        "it is broken".to_owned(),
+        &mut names,
+    )
+    .unwrap();
     assert_eq!(unready.uses(), former.uses());
-    let refusal = unready.intents(&ProfileOptions::default(), &Snapshot::default()).unwrap_err();
-    assert_eq!(refusal.to_string(), "PlatformProfile tuning.example.com is not ready: it is broken");
+    let refusal = unready
+        .intents(&ProfileOptions::default(), &Snapshot::default())
+        .unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "PlatformProfile tuning.example.com is not ready: it is broken"
+    );
 }
 
 proptest! {

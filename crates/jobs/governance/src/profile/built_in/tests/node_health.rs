@@ -54,9 +54,7 @@ fn workers_are_fenced_by_default() {
             },
         })
     );
-    let again = world
-        .applied(&wanted)
-        .wanted(&*profile(), &json!({}));
+    let again = world.applied(&wanted).wanted(&*profile(), &json!({}));
     assert_eq!(again.items[0].impact, Impact::Low);
 }
 
