@@ -1,4 +1,5 @@
 //! `medley profile`: a profile is checked, tested, rendered and packed without a cluster.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 

@@ -73,7 +73,7 @@ fn profile(spec: &Value) -> DataProfile {
         .unwrap_or_else(|| panic!("{:?}", compiled.findings))
 }
 
-fn options(values: Value) -> ProfileOptions {
+fn options(values: &Value) -> ProfileOptions {
     serde_json::from_value(json!({ "values": values })).unwrap()
 }
 
@@ -83,8 +83,8 @@ fn map(name: &str, limit: &str) -> Value {
 
 fn intents(values: Value, objects: Vec<Value>) -> Result<Intents, Refusal> {
     let profile = profile(&spec());
-    let snapshot = snapshot(profile.uses(), objects).unwrap();
-    profile.intents(&options(values), &snapshot)
+    let snapshot = snapshot(profile.uses(), objects).map_err(Refusal::Unreadable)?;
+    profile.intents(&options(&values), &snapshot)
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn change_in_force_has_a_low_impact_and_others_follow_the_rules() {
 fn prerequisites_follow_the_options() {
     let profile = profile(&spec());
     let kinds = |values: Value| -> Vec<&str> {
-        let all = profile.prerequisites(&options(values));
+        let all = profile.prerequisites(&options(&values));
         all.iter().map(|one| one.of.kind).collect()
     };
     assert_eq!(kinds(json!({})), ["Tuning"]);
@@ -178,7 +178,7 @@ fn evaluation_has_a_budget() {
     let profile = profile(&spec);
     let objects = (0..5_000).map(|number| map(&format!("m{number}"), &"ab".repeat(500)));
     let snapshot = snapshot(profile.uses(), objects.collect()).unwrap();
-    let Err(refusal) = profile.intents(&options(json!({})), &snapshot) else {
+    let Err(refusal) = profile.intents(&options(&json!({})), &snapshot) else {
         panic!("the budget is larger than the work")
     };
     assert!(
@@ -216,7 +216,7 @@ fn edits_are_adopted_where_an_option_exists(
     #[case] expected: Result<Value, &str>,
 ) {
     let profile = profile(&spec());
-    let given = options(json!({ "names": ["a"] }));
+    let given = options(&json!({ "names": ["a"] }));
     let adopted = profile.adopt(&given, &drift(path, json!(3), Some(live)));
     match expected {
         Ok(expected) => assert_eq!(json!(adopted.unwrap()), expected),
@@ -358,7 +358,7 @@ proptest! {
         spec["reads"][1]["maxObjects"] = json!(9);
         spec["warnings"] = json!([]);
         let profile = profile(&spec);
-        let options = options(json!({ "size": size }));
+        let options = options(&json!({ "size": size }));
         let before = profile.intents(&options, &snapshot(profile.uses(), vec![settings.clone()]).unwrap()).unwrap();
         let mut objects: Vec<Value> = before.items.iter().map(|item| item.desired.clone()).collect();
         objects.push(settings);
