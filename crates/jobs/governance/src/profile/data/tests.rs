@@ -81,15 +81,15 @@ fn map(name: &str, limit: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": "default" }, "data": { "limit": limit } })
 }
 
-fn intents(values: Value, objects: Vec<Value>) -> Result<Intents, Refusal> {
+fn intents(values: &Value, objects: Vec<Value>) -> Result<Intents, Refusal> {
     let profile = profile(&spec());
     let snapshot = snapshot(profile.uses(), objects).map_err(Refusal::Unreadable)?;
-    profile.intents(&options(&values), &snapshot)
+    profile.intents(&options(values), &snapshot)
 }
 
 #[test]
 fn items_follow_options_and_objects() {
-    let wanted = intents(json!({ "size": 2 }), vec![map("settings", "40")]).unwrap();
+    let wanted = intents(&json!({ "size": 2 }), vec![map("settings", "40")]).unwrap();
     let [first, second] = &wanted.items[..] else {
         panic!("{wanted:?}")
     };
@@ -120,7 +120,7 @@ fn items_follow_options_and_objects() {
 
 #[test]
 fn absent_objects_are_empty_and_left_out_items_are_no_dependency() {
-    let wanted = intents(json!({ "size": 0, "names": ["a"] }), Vec::new()).unwrap();
+    let wanted = intents(&json!({ "size": 0, "names": ["a"] }), Vec::new()).unwrap();
     let [second] = &wanted.items[..] else {
         panic!("{wanted:?}")
     };
@@ -134,7 +134,7 @@ fn absent_objects_are_empty_and_left_out_items_are_no_dependency() {
 fn change_in_force_has_a_low_impact_and_others_follow_the_rules() {
     let tuning = |size: i64| json!({ "apiVersion": "example.com/v2", "kind": "Tuning", "metadata": { "name": "second" }, "spec": { "size": size, "other": 1 } });
     for (size, expected) in [(3, Impact::Low), (4, Impact::High)] {
-        let wanted = intents(json!({}), vec![tuning(size)]).unwrap();
+        let wanted = intents(&json!({}), vec![tuning(size)]).unwrap();
         assert_eq!(wanted.items[1].impact, expected, "{size}");
     }
 }
@@ -152,13 +152,13 @@ fn prerequisites_follow_the_options() {
 
 #[test]
 fn evaluation_errors_name_the_expression() {
-    let wanted = intents(json!({}), vec![map("settings", "many")]);
+    let wanted = intents(&json!({}), vec![map("settings", "many")]);
     let Err(Refusal::Unreadable(why)) = wanted else {
         panic!("{wanted:?}")
     };
     assert!(why.starts_with("spec.variables[0].expression: "), "{why}");
     let objects = ["a", "b", "c"].map(|name| map(name, "1")).to_vec();
-    let Err(refusal) = intents(json!({}), objects) else {
+    let Err(refusal) = intents(&json!({}), objects) else {
         panic!("more objects than the profile allows")
     };
     assert_eq!(
