@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use api::advisor::{Drift, Impact, ProfileOptions};
-use serde_json::Value;
+use kube_core::DynamicObject;
 
 use crate::health::Health;
 use crate::intent::Intents;
@@ -116,7 +116,7 @@ pub trait Profile: Send + Sync {
     }
 
     /// Whether the change of an item has taken effect on its target, if the profile knows; by the kind otherwise.
-    fn health(&self, item: &str, live: &Value) -> Option<Health> {
+    fn health(&self, item: &str, live: &DynamicObject) -> Option<Health> {
         let _ = (item, live);
         None
     }

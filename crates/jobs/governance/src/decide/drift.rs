@@ -20,7 +20,7 @@ use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
 use crate::plan::{self, Draft};
 use crate::profile::Profile;
-use crate::snapshot::{part_with, whole};
+use crate::snapshot::part_with;
 use crate::{ownership, values};
 
 /// Checks whether the targets are still as applied.
@@ -417,7 +417,7 @@ fn note_regressions(decider: &mut Decider<'_>) {
         let of_profile = |live: &std::sync::Arc<DynamicObject>| match decider
             .facts
             .profile?
-            .health(&item.name, &whole(live))?
+            .health(&item.name, live)?
         {
             Health::Failed(why) => Some(why),
             Health::Healthy(_) | Health::Waiting { .. } => None,

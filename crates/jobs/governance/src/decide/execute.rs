@@ -19,7 +19,6 @@ use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, m
 use crate::health::{self, Health};
 use crate::plan::Draft;
 use crate::record::{Outcome, PlanResult, Record, RecordedItem};
-use crate::snapshot::whole;
 use crate::timeout::{self, TimeoutVerdict};
 use crate::window::{State as Window, Windows};
 use crate::{approval, ownership, plan, values};
@@ -362,7 +361,7 @@ pub(super) fn health_of(decider: &Decider<'_>, index: usize) -> Health {
     let live = snapshot.target(&item.target_ref).map(|live| &**live);
     if let (Operation::Apply, Some(live), Some(profile)) =
         (item.operation, live, decider.facts.profile)
-        && let Some(health) = profile.health(&item.name, &whole(live))
+        && let Some(health) = profile.health(&item.name, live)
     {
         return health;
     }

@@ -27,6 +27,7 @@ use std::collections::BTreeSet;
 
 use api::advisor::{Drift, Input, ProfileOptions};
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube_core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 pub use compile::{Compiled, compile};
@@ -217,7 +218,7 @@ impl Profile for DataProfile {
         self.hash.as_deref()
     }
 
-    fn health(&self, item: &str, live: &Value) -> Option<Health> {
+    fn health(&self, item: &str, live: &DynamicObject) -> Option<Health> {
         let rule = self.items.iter().find(|rule| rule.name == item)?;
         let mut budget = BUDGET;
         rule.health(live, &mut budget)

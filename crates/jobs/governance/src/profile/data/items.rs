@@ -2,6 +2,7 @@
 
 use api::advisor::Impact;
 use api::profile::{HealthState, ImpactLevel, ItemSpec};
+use kube_core::DynamicObject;
 use machinery::cel::{Environment, VarType};
 use serde_json::{Map, Value, json};
 
@@ -245,12 +246,12 @@ impl ItemRule {
     }
 
     /// The health of the target, if the item has rules for it.
-    pub(super) fn health(&self, live: &Value, budget: &mut u64) -> Option<Health> {
+    pub(super) fn health(&self, live: &DynamicObject, budget: &mut u64) -> Option<Health> {
         if self.health.is_empty() {
             return None;
         }
         let mut values = Values::default();
-        values.set("live", live.clone());
+        values.set("live", whole(live));
         let path = format!("{}.health", self.path);
         let mut check = || {
             for (when, state, message) in &self.health {

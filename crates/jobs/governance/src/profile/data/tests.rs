@@ -196,13 +196,15 @@ fn evaluation_has_a_budget() {
 fn health_is_that_of_the_first_rule(#[case] status: Value, #[case] expected: Option<Health>) {
     let profile = profile(&spec());
     let live = json!({ "metadata": { "name": "second" }, "status": status });
+    let live = serde_json::from_value(live).unwrap();
     assert_eq!(profile.health("second", &live), expected);
     assert_eq!(profile.health("first", &live), None, "it has no rules");
 }
 
 #[test]
 fn object_without_status_is_not_healthy_yet() {
-    let health = profile(&spec()).health("second", &json!({ "metadata": {} }));
+    let live = serde_json::from_value(json!({ "metadata": {} })).unwrap();
+    let health = profile(&spec()).health("second", &live);
     assert!(matches!(health, Some(Health::Waiting { .. })), "{health:?}");
 }
 
