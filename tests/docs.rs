@@ -59,6 +59,7 @@ tours! {
     ];
     installing, CLUSTER, ["docs/install.md"];
     commands_of_governance, CLUSTER, ["docs/governance-cli.md"];
+    profiles_as_data, CLUSTER, ["docs/platform-profiles.md"];
     runbooks, CLUSTER, [
         "docs/runbooks/CDIDataImportCronOutdated.md",
         "docs/runbooks/HCOGoldenImageWithNoArchitectureAnnotation.md",

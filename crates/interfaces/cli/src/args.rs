@@ -11,7 +11,8 @@ use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{
     check, completion, console, cpu, cri, examples, gather, governance, images, importer, man,
-    manifests, node_config, place, release, run, snapshot, status, uninstall, version, webhook,
+    manifests, node_config, place, profile, release, run, snapshot, status, uninstall, version,
+    webhook,
 };
 
 /// One operator for heterogeneous Kubernetes clusters.
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Adopt(governance::adopt::Arguments),
     Explain(governance::explain::Arguments),
     Eject(governance::eject::Arguments),
+    Profile(profile::Arguments),
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
     Cpu(cpu::CpuArguments),

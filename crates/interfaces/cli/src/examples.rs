@@ -110,6 +110,17 @@ explain
 eject
   medley eject load-aware-rebalancing | kubectl apply -f -
   medley eject --all -d manifests
+profile lint
+  medley profile lint profile.yaml
+  medley profile lint docker://quay.io/example/tuning:v1
+profile test
+  medley profile test profile.yaml --cases cases.yaml
+profile render
+  medley profile render profile.yaml --options '{size: 3}'
+  medley profile render profile.yaml --from objects.yaml
+  medley profile render profile.yaml --rbac | kubectl apply -f -
+profile pack
+  medley profile pack profile.yaml --to tuning
 image inspect
   medley image inspect quay.io/containerdisks/fedora:43
   medley image inspect oci-archive:fedora.tar -o json

@@ -33,6 +33,7 @@ mod otlp;
 mod output;
 mod place;
 mod process;
+mod profile;
 mod read;
 mod redact;
 mod reference;
@@ -115,6 +116,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Adopt(arguments) => governance::adopt::run(&arguments),
         Command::Explain(arguments) => governance::explain::run(&arguments),
         Command::Eject(arguments) => governance::eject::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
         Command::Cpu(arguments) => cpu::run(&arguments),

@@ -1,9 +1,9 @@
 //! Changes of VirtPlatformConfigs, with errors that name the next step.
 
 use api::advisor::{Action, GROUP, PLURAL, VirtPlatformConfig};
-use governance::profile::node_health::NodeHealthRemediation;
+use governance::Registry;
+use governance::profile::built_in::NODE_HEALTH_REMEDIATION;
 use governance::user_patches::list_valid_names;
-use governance::{Profile as _, Registry};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Absent as _, Error, Key, Writer};
@@ -13,7 +13,7 @@ use crate::ATTEMPTS;
 
 /// Every built-in profile. The objects in a cluster show which of them its operator has enabled.
 pub fn registry() -> Result<Registry, Error> {
-    let optional = [NodeHealthRemediation.about().name];
+    let optional = [NODE_HEALTH_REMEDIATION];
     Registry::standard(&optional).map_err(|error| Error::Invalid(error.to_string()))
 }
 

@@ -10,6 +10,7 @@ mod hand_over;
 mod images;
 mod layers;
 mod placement;
+mod profiles;
 mod upstream_pins;
 
 pub use acting::{
@@ -20,6 +21,7 @@ pub use hand_over::{hand_over, take_step};
 pub use images::{Policies, Refreshed, refresh};
 pub use layers::scale;
 pub use placement::{gated_pods, release_pod};
+pub use profiles::registry_of;
 pub use upstream_pins::{PinChange, PlannedPin, apply_pins, plan_pins};
 
 /// Attempts to write a change that conflicts with other writers.

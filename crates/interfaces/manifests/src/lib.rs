@@ -108,12 +108,13 @@ pub fn objects(options: &Options) -> Result<Vec<Object>, Error> {
 }
 
 /// The CRDs of Medley.
-pub fn definitions() -> [CustomResourceDefinition; 6] {
+pub fn definitions() -> [CustomResourceDefinition; 7] {
     [
         api::approval::definition(),
         api::cpu::definition(),
         api::golden::definition(),
         api::placement::definition(),
+        api::profile::definition(),
         api::release::definition(),
         api::advisor::definition(),
     ]

@@ -14,11 +14,13 @@
 //! | lowers `spec.approvalPolicy` where the action is Apply, or while approving | denied | |
 //! | requests a plan, or changes a field it is derived from | | the user, as an author |
 //! | writes `approvals` or `authors` | | nothing: the former value stays |
+//! | sets `spec.options.values` that the PlatformProfile does not accept | denied | |
 //!
 //! Setting the action to Apply before there is a plan (the seed's story 2) records an approval that is bound to exactly
 //! this specification, and only if no one else is an author of it.
 
 mod annotations;
+pub mod options;
 
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,11 @@ pub fn applied_hash(values: &BTreeMap<String, Value>) -> String {
     digest(values)
 }
 
+/// The hash of the content of a profile.
+pub fn content_hash<T: Serialize>(content: &T) -> String {
+    digest(content)
+}
+
 /// The inputs of a plan besides its items: the object, and the spec fields that control the execution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +69,10 @@ pub struct PlanTerms {
     pub bypass_optimistic_lock: bool,
     /// The configuration's own requirement: lowering it leads to another plan, which needs approvals of its own.
     pub approval_policy: Option<ApprovalPolicy>,
+    /// The hash of a PlatformProfile: with another content, it is another plan. The content of a built-in profile
+    /// belongs to the version of the program, whose plans are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 /// The digest of a plan for approvals: it covers everything that affects the execution.

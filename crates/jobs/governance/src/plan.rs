@@ -174,6 +174,7 @@ pub fn terms(facts: &DecisionInputs<'_>, revision: i64) -> PlanTerms {
         maintenance_windows: spec.maintenance_windows.clone(),
         bypass_optimistic_lock: spec.bypass_optimistic_lock,
         approval_policy: spec.approval_policy.clone(),
+        profile: facts.profile.and_then(Profile::revision).map(str::to_owned),
     }
 }
 
@@ -307,7 +308,7 @@ fn wanted(profile: &dyn Profile, facts: &DecisionInputs<'_>) -> Result<Draft, Pr
     let intents = profile
         .intents(&options, facts.snapshot)
         .map_err(|refusal| match refusal {
-            Refusal::Options(_) => Problem::Invalid(refusal.to_string()),
+            Refusal::Options(_) | Refusal::NotReady(_) => Problem::Invalid(refusal.to_string()),
             Refusal::Unreadable(why) => {
                 Problem::Unplannable(format!("Failed to generate plan items: {why}"))
             }

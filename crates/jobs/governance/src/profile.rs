@@ -1,17 +1,13 @@
-//! Profiles: named sets of changes. A profile is one file here, and one line in [`Registry::standard`].
+//! Profiles: named sets of changes. Those of the program are in [`built_in`], in the same form as those of a cluster
+//! ([`data`]).
 
 mod adoption;
-pub mod example;
-pub mod higher_density;
-mod hyperconverged;
+pub mod built_in;
+pub mod data;
 pub mod impact;
 pub mod kinds;
-pub mod load_aware;
-pub mod node_health;
 mod pools;
 pub mod schema;
-mod settings;
-mod swap;
 
 #[cfg(test)]
 mod fixture;
@@ -21,7 +17,9 @@ mod tests;
 use std::sync::Arc;
 
 use api::advisor::{Drift, Impact, ProfileOptions};
+use kube_core::DynamicObject;
 
+use crate::health::Health;
 use crate::intent::Intents;
 use crate::snapshot::{GroupKind, Snapshot};
 
@@ -90,6 +88,9 @@ pub enum Refusal {
     /// A live object is malformed.
     #[error("{0}")]
     Unreadable(String),
+    /// The profile cannot be used at the moment.
+    #[error("{0}")]
+    NotReady(String),
 }
 
 /// A named set of changes.
@@ -108,6 +109,17 @@ pub trait Profile: Send + Sync {
     /// The result must be the same after everything has been applied: only impact and message may depend on whether an
     /// item has been executed, or the plan would become stale by being applied.
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal>;
+
+    /// The hash of its content, if that does not belong to the version of the program. A plan is made for one content.
+    fn revision(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the change of an item has taken effect on its target, if the profile knows; by the kind otherwise.
+    fn health(&self, item: &str, live: &DynamicObject) -> Option<Health> {
+        let _ = (item, live);
+        None
+    }
 
     /// The options that request the manually set values; the error states why there are none.
     fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Result<ProfileOptions, String> {
@@ -149,18 +161,7 @@ pub struct Registry {
 impl Registry {
     /// The profiles of Medley: those that are always available, and the enabled optional ones.
     pub fn standard<S: AsRef<str>>(enabled_names: &[S]) -> Result<Self, UnknownProfile> {
-        let all: [(Presence, Arc<dyn Profile>); 4] = [
-            (Presence::Always, Arc::new(load_aware::LoadAwareRebalancing)),
-            (
-                Presence::Always,
-                Arc::new(higher_density::VirtHigherDensity),
-            ),
-            (Presence::Always, Arc::new(example::Example)),
-            (
-                Presence::Optional,
-                Arc::new(node_health::NodeHealthRemediation),
-            ),
-        ];
+        let all = &*built_in::ALL;
         let names = || all.iter().map(|(_, profile)| profile.about().name);
         let enabled = |name: &str| enabled_names.iter().any(|enabled| enabled.as_ref() == name);
         let unknown = enabled_names.iter().map(AsRef::as_ref);
@@ -173,10 +174,12 @@ impl Registry {
                 known: names().collect(),
             });
         }
-        let there = all.into_iter().filter(|(presence, profile)| {
+        let there = all.iter().filter(|(presence, profile)| {
             *presence == Presence::Always || enabled(profile.about().name)
         });
-        Ok(Self::new(there.map(|(_, profile)| profile).collect()))
+        Ok(Self::new(
+            there.map(|(_, profile)| Arc::clone(profile)).collect(),
+        ))
     }
 
     /// A registry of these profiles.

@@ -4,6 +4,7 @@ use api::reasons::{Conditions, Event, Reason};
 use api::{condition_reasons, conditions, events};
 
 const KIND: &str = "VirtPlatformConfig";
+const PROFILE: &str = "PlatformProfile";
 
 /// Event reasons.
 pub const EVENTS: &[Event] = events! {
@@ -23,6 +24,7 @@ pub const EVENTS: &[Event] = events! {
     Normal "Replanning" KIND => "a plan is generated again; the message has the reason";
     Normal "ManuallyAligned" KIND => "the targets were set to the desired state by hand";
     Warning "InputChanged" KIND => "an input of the plan has changed";
+    Warning "ProfileChanged" KIND => "the PlatformProfile that the plan was generated from has changed";
     Normal "ItemApplied" KIND => "an item is applied to its target";
     Normal "WorkInFlight" KIND
         => "a disruptive item waits until work in the cluster has finished; the message names the objects";
@@ -52,6 +54,8 @@ pub const EVENTS: &[Event] = events! {
         => "the virt-advisor-operator reconciles the configuration, so Medley does not";
     Normal "RemediationPaused" KIND => "a NodeHealthCheck is paused while nodes restart";
     Normal "RemediationResumed" KIND => "a NodeHealthCheck is resumed";
+    Normal "ProfileReady" PROFILE => "configurations can use the profile";
+    Warning "ProfileNotReady" PROFILE => "no configuration can use the profile; the condition Ready has the reason";
 };
 
 /// Condition types and reasons.
@@ -94,6 +98,8 @@ pub const CONDITIONS: &[Conditions] = conditions! {
     }
     of KIND, "InputDependencyDrift": "An input of the plan has changed." {
         "True" "InputChanged": "The plan was generated from other inputs." => "Review the new plan and approve it.";
+        "True" "ProfileChanged": "The PlatformProfile that the plan was generated from has changed."
+            => "Review the new plan and approve it.";
         "False" "NoChange": "The inputs are unchanged.";
         "False" "Acknowledged": "An edit of the specification acknowledged the change.";
         "False" "DriftResolved": "The inputs are the same as before again.";
@@ -114,6 +120,12 @@ pub const CONDITIONS: &[Conditions] = conditions! {
             => "Check what the message names by hand.";
         "Unknown" "NothingInForce": "Everything that was applied is undone.";
         "Unknown" "Ignored": "The action is Ignore.";
+    }
+    of PROFILE, "Ready": "Configurations can use the profile." {
+        "True" "Ready": "The profile is checked, and the operator has the permissions that it needs.";
+        "False" "Invalid": "The static check found errors." => "Correct what status.findings lists; `medley profile lint` finds the same.";
+        "False" "PermissionsMissing": "The operator lacks permissions that the profile needs."
+            => "An administrator grants what status.missingRules lists; `medley profile render --rbac` writes the ClusterRole.";
     }
     of KIND, "UpgradeAvailable": "A plan made now would differ, by the version of the operator or by what the cluster offers." {
         "True" "LogicChanged": "The state in force comes from an older version of the profile."

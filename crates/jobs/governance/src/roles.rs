@@ -34,6 +34,9 @@ pub const APPROVER: &str = "medley-approver";
 /// ClusterRole of users who manage ApprovalPolicies. Neither editors nor approvers have it: they must not be able to
 /// lower the requirements that apply to them.
 pub const POLICY_ADMIN: &str = "medley-approval-policy-admin";
+/// ClusterRole of users who manage PlatformProfiles. None of the roles above includes it: what a profile plans is
+/// limited only by the permissions of the operator.
+pub const PROFILE_ADMIN: &str = "medley-platform-profile-admin";
 /// Role in the operator's namespace of users who read the history.
 pub const HISTORY: &str = "medley-history-viewer";
 
@@ -65,6 +68,18 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &["list"],
         ),
         rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
+        rule(api::profile::GROUP, &[api::profile::PLURAL], &READ),
+        rule(
+            api::profile::GROUP,
+            &[&format!("{}/status", api::profile::PLURAL)],
+            &["patch"],
+        ),
+        // Whether it may do what a PlatformProfile needs.
+        rule(
+            "authorization.k8s.io",
+            &["selfsubjectaccessreviews"],
+            &["create"],
+        ),
         write_events(),
         // Pauses them while nodes restart.
         rule(
@@ -157,9 +172,11 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// RBAC rules of the webhook: review tokens and access, and register itself.
+/// RBAC rules of the webhook: review tokens and access, read profiles, and register itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
     let mut rules = review_callers();
+    // The schema of options.
+    rules.push(rule(api::profile::GROUP, &[api::profile::PLURAL], &["get"]));
     rules.push(maintain_webhook(WEBHOOK));
     rules
 }
@@ -186,12 +203,17 @@ pub fn metrics_reader() -> ClusterRole {
 /// else.
 ///
 /// Editor and approver are not aggregated into the default roles: a plan may restart every node.
-pub fn user_roles() -> [ClusterRole; 5] {
+pub fn user_roles() -> [ClusterRole; 6] {
     use api::approval;
     let approve = [&EDIT[..], &[APPROVE_VERB]].concat();
     let see_policies = || rule(approval::GROUP, &[approval::PLURAL], &READ);
+    let see_profiles = || {
+        let resource = api::profile::PLURAL;
+        rule(api::profile::GROUP, &[resource], &READ)
+    };
     let with_policies = |mut role: ClusterRole| {
-        role.rules.get_or_insert_default().push(see_policies());
+        let rules = role.rules.get_or_insert_default();
+        rules.extend([see_policies(), see_profiles()]);
         role
     };
     [
@@ -202,6 +224,7 @@ pub fn user_roles() -> [ClusterRole; 5] {
             vec![rule(GROUP, &[PLURAL], &approve)],
         )),
         editor(POLICY_ADMIN, approval::GROUP, approval::PLURAL),
+        editor(PROFILE_ADMIN, api::profile::GROUP, api::profile::PLURAL),
         metrics_reader(),
     ]
 }

@@ -19,6 +19,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
         observed_generation,
         source_snapshot_hash,
         operator_version,
+        profile_hash,
         applied_options,
         items,
         conditions,
@@ -50,6 +51,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
         source_snapshot_hash,
     );
     patch.field("operatorVersion", &old.operator_version, operator_version);
+    patch.field("profileHash", &old.profile_hash, profile_hash);
     patch.field("appliedOptions", &old.applied_options, applied_options);
     patch.list("items", &old.items, items);
     patch.list("conditions", &old.conditions, conditions);

@@ -9,7 +9,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use definition::definition;
+pub use definition::{BUILT_IN_PROFILES, definition};
 pub use options::{
     DeviationThresholds, KsmConfiguration, LoadAware, Mode, NodeHealth, ProfileOptions,
     VirtHigherDensity,

@@ -27,6 +27,7 @@ pub mod node;
 pub mod openshift;
 pub mod operators;
 pub mod placement;
+pub mod profile;
 pub mod published;
 pub mod rbac;
 pub mod reasons;

@@ -20,6 +20,7 @@ pub mod history;
 mod in_flight;
 mod notifications;
 pub mod preview;
+mod profiles;
 mod remediation;
 mod report;
 mod target;
@@ -47,6 +48,8 @@ use approvals::Approvals;
 use cluster::NamedObjects;
 use history::History;
 pub(crate) use notifications::DeliveryMetrics;
+pub(crate) use profiles::ProfileReport;
+use profiles::{ProfileController, Profiles};
 pub(crate) use report::Report;
 
 /// Name of the controller in logs, events, metrics and managed fields.
@@ -63,6 +66,8 @@ const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
 /// Start without the kinds of other operators that are not listed by then. Profiles that use one report it.
 const KIND_WAIT: Duration = Duration::from_secs(10);
+/// Delay of a reconcile while it is not known which PlatformProfiles exist.
+const UNKNOWN_PROFILE_DELAY: Duration = Duration::from_millis(200);
 
 /// Status writes of consecutive items are batched within this window.
 // The status of a long plan is a megabyte, which takes the API server a few hundred milliseconds to patch, and the next
@@ -72,7 +77,7 @@ const STATUS_BATCH_WINDOW: Duration = Duration::from_secs(1);
 /// Settings of the governance controller.
 #[derive(Clone)]
 pub struct Options {
-    /// Profiles that a configuration may name.
+    /// Built-in profiles that a configuration may name. Those of PlatformProfiles are added.
     pub registry: Registry,
     /// Version of the operator, recorded in statuses.
     pub version: String,
@@ -125,6 +130,10 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     history.synced().await;
     named.answered().await;
     let queue: Queue<Key> = Queue::new();
+    let profiles = Profiles::new(options.registry.clone());
+    ProfileController::new(manager, profiles.clone(), queue.clone())
+        .start(manager)
+        .await;
     let controller = GovernanceController {
         client: manager.client(),
         configs: configs.clone(),
@@ -134,15 +143,22 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         history,
         prototype,
         report: Report::new(manager),
+        profiles,
         options: options.clone(),
     };
     // The leader creates missing configurations now, so that they exist when this returns; a follower queues them for
     // when it leads, and beside the prototype's operator they are queued for when that stops.
     let alone = controller.prototype.running(Timestamp::now()).is_none();
     if manager.fence().is_leader() && alone {
-        advertise::ensure_all(&controller.client, &options.registry, &configs, foreign).await;
+        advertise::ensure_all(
+            &controller.client,
+            &controller.profiles.registry(),
+            &configs,
+            foreign,
+        )
+        .await;
     } else {
-        for profile in options.registry.iter() {
+        for profile in controller.profiles.registry().iter() {
             queue.add(Key::new("", profile.about().name));
         }
     }
@@ -184,15 +200,15 @@ fn watch_dependencies(controller: &GovernanceController, queue: &Queue<Key>) {
             enqueue.add(Key::of(&config.metadata));
         }
     });
-    let (enqueue, configs, registry) = (
+    let (enqueue, configs, profiles) = (
         queue.clone(),
         controller.configs.clone(),
-        controller.options.registry.clone(),
+        controller.profiles.clone(),
     );
     let enqueue_users = move |group: &str, kind: &str| {
         for config in configs.list() {
             let concerned = config.spec.action != Action::Ignore
-                && registry.get(&config.spec.profile).is_some_and(|profile| {
+                && profiles.get(&config.spec.profile).is_some_and(|profile| {
                     let mut uses = profile.uses().iter();
                     uses.any(|uses| uses.of.group == group && uses.of.kind == kind)
                 });
@@ -216,16 +232,16 @@ fn watch_dependencies(controller: &GovernanceController, queue: &Queue<Key>) {
             enqueue.add(Key::of(&config.metadata));
         }
     });
-    let (enqueue, configs, registry) = (
+    let (enqueue, configs, profiles) = (
         queue.clone(),
         controller.configs.clone(),
-        controller.options.registry.clone(),
+        controller.profiles.clone(),
     );
     controller.prototype.on_change(move || {
         for config in configs.list() {
             enqueue.add(Key::of(&config.metadata));
         }
-        for profile in registry.iter() {
+        for profile in profiles.registry().iter() {
             enqueue.add(Key::new("", profile.about().name));
         }
     });
@@ -240,6 +256,7 @@ struct GovernanceController {
     history: Arc<History>,
     prototype: GenuineWatch,
     report: Report,
+    profiles: Profiles,
     options: Options,
 }
 
@@ -264,7 +281,7 @@ impl Reconcile for GovernanceController {
                 self.history.close_all(&key.name, Timestamp::now()).await?;
                 advertise::ensure(
                     &self.client,
-                    &self.options.registry,
+                    &self.profiles.registry(),
                     &key.name,
                     &self.foreign,
                 )
@@ -286,15 +303,18 @@ impl Reconcile for GovernanceController {
 impl GovernanceController {
     /// Starts watching the kinds that a profile uses.
     fn follow(&self, profile: &str) {
-        if let Some(profile) = self.options.registry.get(profile) {
+        if let Some(profile) = self.profiles.get(profile) {
             cluster::follow(&self.foreign, profile.uses());
         }
     }
 
     /// Runs one decide/apply round. `None` asks for another round; otherwise returns when to requeue.
     async fn run_round(&self, config: &Arc<VirtPlatformConfig>) -> Result<Option<Next>, Error> {
-        let profile = self.options.registry.get(&config.spec.profile);
-        let snapshot = match profile {
+        if self.profiles.is_unknown(&config.spec.profile) {
+            return Ok(Some(Next::After(UNKNOWN_PROFILE_DELAY)));
+        }
+        let profile = self.profiles.get(&config.spec.profile);
+        let snapshot = match &profile {
             Some(profile) if config.spec.action != Action::Ignore => {
                 cluster::gather(&self.foreign, &self.named, profile.uses()).await?
             }
@@ -304,7 +324,7 @@ impl GovernanceController {
         let (policies, recorder) = (self.approvals.policies(), self.approvals.recorder());
         let facts = DecisionInputs {
             config,
-            profile: profile.map(|profile| &**profile),
+            profile: profile.as_deref(),
             snapshot: &snapshot,
             records: &records,
             policies: &policies,

@@ -34,10 +34,11 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
 /// Registers the metrics of a job without starting it, to list them.
 pub(crate) fn declare(job: Job, manager: &Manager) {
     match job {
-        Job::Governance => {
-            drop(governance::Report::new(manager));
-            drop(governance::DeliveryMetrics::new(manager));
-        }
+        Job::Governance => drop((
+            governance::Report::new(manager),
+            governance::DeliveryMetrics::new(manager),
+            governance::ProfileReport::new(manager),
+        )),
         Job::ImagesHco => drop(images::hco::Report::new(manager)),
         Job::ImagesSsp => drop(images::ssp::Report::new(manager)),
         Job::ImagesCdi => drop(images::cdi::Report::new(manager)),

@@ -31,6 +31,8 @@ mod kills;
 mod locks;
 #[path = "governance/notifications.rs"]
 mod notifications;
+#[path = "governance/profiles.rs"]
+mod profiles;
 #[path = "governance/remediation.rs"]
 mod remediation;
 #[path = "governance/rollback.rs"]

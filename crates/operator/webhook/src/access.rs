@@ -1,12 +1,15 @@
-//! Permissions of a user, by SubjectAccessReview.
+//! What a review needs from the API server: permissions of a user, by SubjectAccessReview, and the profile of a
+//! configuration.
 
 use std::time::Duration;
 
 use api::advisor::{GROUP, PLURAL, VERSION};
+use api::profile::PlatformProfile;
 use governance::admission::APPROVE_VERB;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
-use kube::Client;
+use kube::{Api, Client};
+use runtime::Absent as _;
 
 /// Timeout of the access review, below the ten seconds that the API server waits for the whole response.
 const ACCESS_REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
@@ -45,6 +48,25 @@ pub(crate) async fn may_approve(
         Err(_) => Err(format!(
             "checking whether user {:?} may {APPROVE_VERB} {PLURAL}.{GROUP} {name:?}: no answer in {ACCESS_REVIEW_TIMEOUT:?}",
             user.username.as_deref().unwrap_or_default()
+        )),
+    }
+}
+
+/// The PlatformProfile of this name, if it exists; the error explains why that is unknown.
+pub(crate) async fn profile(
+    client: &Client,
+    name: &str,
+) -> Result<Option<PlatformProfile>, String> {
+    let api: Api<PlatformProfile> = Api::all(client.clone());
+    let what = || format!("reading PlatformProfile {name:?}");
+    match tokio::time::timeout(ACCESS_REVIEW_TIMEOUT, api.get(name)).await {
+        // The API server answers 404 for a kind that is not installed, too.
+        Ok(found) => found
+            .not_found_as_none()
+            .map_err(|error| format!("{}: {error}", what())),
+        Err(_) => Err(format!(
+            "{}: no answer in {ACCESS_REVIEW_TIMEOUT:?}",
+            what()
         )),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
+use governance::admission::options::{check_options, profile_to_ask};
 use governance::admission::{Admission, AdmissionVerdict, admit, approval_trigger};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -327,6 +328,14 @@ async fn consider(
             .map_err(Refusal::later)?,
     };
     let username = user.username.unwrap_or_default();
+    if let Some(profile) = profile_to_ask(old.as_ref(), &request.object) {
+        let object = access::profile(client, profile).await;
+        let object = object.map_err(Refusal::later)?;
+        if let Some(Err(message)) = object.map(|object| check_options(&object, &request.object)) {
+            let verdict = AdmissionVerdict::Denied { message };
+            return Ok(response(&name, &username, verdict));
+        }
+    }
     let verdict = admit(&Admission {
         name: name.clone(),
         old,

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.config.config.run(async |client, configs| {
         let config = configs.get(&arguments.config.config.name).await?;
-        let registry = edits::registry()?;
+        let registry = edits::registry_of(&client).await?;
         let profile = registry
             .get(&config.spec.profile)
             .ok_or_else(|| anyhow!("there is no profile {}", config.spec.profile))?;

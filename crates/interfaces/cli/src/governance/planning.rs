@@ -46,10 +46,11 @@ impl PlanningArguments {
 
     /// Opens the cluster, and reads the selected configurations.
     pub(super) async fn open(&self) -> anyhow::Result<(Planner, Vec<VirtPlatformConfig>)> {
+        let client = self.source.open().await?;
         let planner = Planner {
-            client: self.source.open().await?,
+            registry: edits::registry_of(&client).await?,
             history_namespace: self.source.history_namespace().to_owned(),
-            registry: edits::registry()?,
+            client,
         };
         let configs = configs(&planner.client);
         let selected = self.selection.find(&configs, &planner.registry).await?;

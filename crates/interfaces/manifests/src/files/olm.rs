@@ -32,7 +32,7 @@ struct Shown {
     fields: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const SHOWN: [Shown; 6] = [
+const SHOWN: [Shown; 7] = [
     Shown {
         kind: "VirtPlatformConfig",
         title: "Governed configuration",
@@ -68,6 +68,16 @@ const SHOWN: [Shown; 6] = [
             "requiredApprovals",
             "Required approvals",
             "Number of users who have to approve a plan before it is applied.",
+        )],
+    },
+    Shown {
+        kind: "PlatformProfile",
+        title: "Platform profile",
+        description: "A set of changes to the configuration of other operators, computed by expressions.",
+        fields: &[(
+            "description",
+            "Description",
+            "The purpose of the profile, as a sentence.",
         )],
     },
     Shown {
@@ -330,6 +340,22 @@ fn examples() -> Value {
         policy("ReleasePolicy", json!({ "mode": "Observe" })),
         policy("PlacementPolicy", json!({ "onNoMatch": "Hold" })),
         policy("ApprovalPolicy", json!({ "impacts": ["High"], "requiredApprovals": 2 })),
+        {
+            "apiVersion": "medley.dev/v1alpha1",
+            "kind": "PlatformProfile",
+            "metadata": { "name": "greeting.example.com" },
+            "spec": {
+                "description": "Keeps a greeting in a ConfigMap",
+                "impact": "Low",
+                "kinds": [{ "name": "maps", "kind": "ConfigMap", "resource": "configmaps", "versions": ["v1"] }],
+                "items": [{
+                    "name": "greet",
+                    "target": { "of": "maps", "name": "greeting", "namespace": "default" },
+                    "object": { "data": { "text": "hello" } },
+                    "managed": ["data"],
+                }],
+            },
+        },
     ])
 }
 

@@ -16,6 +16,7 @@ use crate::conditions::{
 use crate::deviation;
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
+use crate::profile::Profile;
 use crate::retry;
 use crate::snapshot::whole;
 
@@ -208,6 +209,7 @@ fn take(decider: &mut Decider<'_>, plan: Plan) {
     status.operator_version = Some(facts.version.to_owned());
     status.capabilities = plan::capabilities(&facts);
     status.reviewed_digest = None;
+    status.profile_hash = facts.profile.and_then(Profile::revision).map(str::to_owned);
     status
         .applied_options
         .clone_from(&facts.config.spec.options);

@@ -20,6 +20,7 @@ use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::{self, Health};
 use crate::plan::{self, Draft};
+use crate::profile::Profile;
 use crate::retry;
 use crate::served::ServedSchema;
 use crate::snapshot::part_with;
@@ -60,6 +61,12 @@ pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
     if review::inputs_changed(&mut decider, &draft.inputs) {
         return decider.move_to(Phase::Drafting);
     }
+    // Before upgrades: the content of a PlatformProfile is not that of a version of the operator.
+    if !draft.same_as(&decider.status.items) && review::profile_changed(&mut decider, &draft) {
+        return decider.move_to(Phase::Drafting);
+    }
+    let revision = decider.facts.profile.and_then(Profile::revision);
+    decider.status.profile_hash = revision.map(str::to_owned);
     // The raw values may differ although the derived ones are equal: 10 and 11 migrations both allow 10 evictions.
     decider.status.inputs.clone_from(&draft.inputs);
     // Before drift: a target that matches this version's plan is in sync, whatever an earlier version applied.
@@ -476,7 +483,17 @@ fn note_regressions(decider: &mut Decider<'_>) {
             continue;
         }
         let live = decider.facts.snapshot.target(&item.target_ref);
-        let regression = live.and_then(|live| health::regression(&item.target_ref, live));
+        let of_profile = |live: &std::sync::Arc<DynamicObject>| match decider
+            .facts
+            .profile?
+            .health(&item.name, live)?
+        {
+            Health::Failed(why) => Some(why),
+            Health::Healthy(_) | Health::Waiting { .. } => None,
+        };
+        let regression = live.and_then(|live| {
+            of_profile(live).or_else(|| health::regression(&item.target_ref, live))
+        });
         if let Some(why) = regression {
             decider.touch(index, |item| {
                 item.state = ItemState::Failed;

@@ -176,6 +176,12 @@ pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
                 "Inputs of the plan changed while it was being applied",
             );
         }
+        Ok(draft)
+            if !draft.same_as(&decider.status.items)
+                && review::profile_changed(&mut decider, &draft) =>
+        {
+            return supersede(decider, "The profile changed while it was being applied");
+        }
         // Before the first write, a plan that would not be generated any more is dropped.
         Ok(draft) if entry.is_none() && !draft.same_as(&decider.status.items) => {
             return supersede(decider, "The plan changed before it was applied");
@@ -368,6 +374,12 @@ pub(super) fn health_of(decider: &Decider<'_>, index: usize) -> Health {
     };
     let snapshot = decider.facts.snapshot;
     let live = snapshot.target(&item.target_ref).map(|live| &**live);
+    if let (Operation::Apply, Some(live), Some(profile)) =
+        (item.operation, live, decider.facts.profile)
+        && let Some(health) = profile.health(&item.name, live)
+    {
+        return health;
+    }
     match item.operation {
         Operation::Delete => health::gone(&item.target_ref, item.desired_state.as_ref(), snapshot),
         Operation::Apply | Operation::Restore => health::health(&item.target_ref, live, snapshot),

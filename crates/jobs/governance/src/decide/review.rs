@@ -11,6 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::conditions::{
     APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, is_true, message_of, truncate_message,
 };
+use crate::plan::Draft;
+use crate::profile::Profile;
 use crate::snapshot::whole;
 use crate::{ownership, plan, values};
 
@@ -49,6 +51,7 @@ pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
                         .is_none()) => {}
         Ok(draft) => {
             inputs_changed(&mut decider, &draft.inputs);
+            profile_changed(&mut decider, &draft);
             return decider.move_to(Phase::Drafting);
         }
         // Drafting reports the error.
@@ -379,5 +382,39 @@ pub(super) fn inputs_changed(decider: &mut Decider<'_>, now: &[Input]) -> bool {
     let message = format!("Input dependency changed: {}", lines.join("; "));
     decider.notice(true, "InputChanged", &message);
     decider.condition(INPUT_DEPENDENCY_DRIFT, true, "InputChanged", &message);
+    true
+}
+
+/// Reports that the plan was generated from another content of the profile. An approval by action Apply was for that
+/// content, so the next plan waits for a review.
+pub(super) fn profile_changed(decider: &mut Decider<'_>, draft: &Draft) -> bool {
+    let facts = decider.facts;
+    let revision = facts.profile.and_then(Profile::revision);
+    if decider.status.profile_hash.as_deref() == revision {
+        return false;
+    }
+    let changes = drift::wanted_changes(&decider.status, &draft.items, DriftClass::LogicUpgrade);
+    let mut lines: Vec<String> = changes
+        .iter()
+        .map(|change| {
+            format!(
+                "{}: {} from {} to {}",
+                change.item,
+                change.path,
+                values::short(change.applied.as_ref()),
+                values::short(change.live.as_ref())
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push("other items, or other descriptions of them".to_owned());
+    }
+    let message = format!(
+        "PlatformProfile {} changed: {}",
+        facts.config.spec.profile,
+        lines.join("; ")
+    );
+    decider.notice(true, "ProfileChanged", &message);
+    decider.condition(INPUT_DEPENDENCY_DRIFT, true, "ProfileChanged", &message);
     true
 }

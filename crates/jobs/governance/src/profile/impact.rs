@@ -13,10 +13,19 @@ use crate::snapshot::{Snapshot, whole};
 
 /// Whether an object already has all desired fields, apart from its identity.
 pub fn in_force(live: &Value, desired: &Value) -> bool {
-    ["/metadata/labels", "/spec", "/data"].iter().all(|part| {
-        let wanted = desired.pointer(part);
-        wanted.is_none_or(|wanted| live.pointer(part).is_some_and(|live| covers(live, wanted)))
-    })
+    let labels = desired.pointer("/metadata/labels");
+    let labelled = labels.is_none_or(|wanted| {
+        live.pointer("/metadata/labels")
+            .is_some_and(|live| covers(live, wanted))
+    });
+    // Most kinds have `spec` or `data`, and some have neither.
+    let mut parts = desired.as_object().into_iter().flatten();
+    let identity = ["apiVersion", "kind", "metadata"];
+    labelled
+        && parts.all(|(name, wanted)| {
+            identity.contains(&name.as_str())
+                || live.get(name).is_some_and(|live| covers(live, wanted))
+        })
 }
 
 /// Whether a value has all desired fields. An empty object is desired as such: where objects are replaced as a whole

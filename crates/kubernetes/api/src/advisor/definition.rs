@@ -14,6 +14,13 @@ use crate::definition::schema::{
 };
 use crate::definition::{DIGEST, Definition, conditions, maintenance_windows};
 
+/// The profiles that are part of the program. No PlatformProfile can have such a name: theirs contain a dot.
+pub const BUILT_IN_PROFILES: [&str; 4] = [
+    "load-aware-rebalancing",
+    "virt-higher-density",
+    "example-profile",
+    "node-health-remediation",
+];
 /// Maximum length of a label key: a DNS name, a slash and a name.
 const MAX_LABEL_KEY: u32 = 317;
 /// Maximum number of terms of a label selector, and of values of a term.
@@ -40,12 +47,15 @@ pub fn definition() -> CustomResourceDefinition {
 }
 
 fn spec() -> Schema {
-    let profiles = [
-        "load-aware-rebalancing",
-        "virt-higher-density",
-        "example-profile",
-        "node-health-remediation",
-    ];
+    let accepted = BUILT_IN_PROFILES.map(|name| format!("'{name}'")).join(", ");
+    let profile = name(63)
+        .rule("self == oldSelf", "Profile is immutable")
+        // Not an enum: the names of PlatformProfiles are not known here. They contain a dot, so that a misspelled
+        // built-in profile is still rejected.
+        .rule(
+            &format!("self in [{accepted}] || self.contains('.')"),
+            &format!("supported values: {accepted}, and the names of PlatformProfiles, which contain a dot"),
+        );
     // A number of approvers.
     let count = || int32().range(0, 10).default(0);
     let approvals = object(json!({ "low": count(), "medium": count(), "high": count() }));
@@ -55,8 +65,8 @@ fn spec() -> Schema {
             .about("Whether approvals by authors of the plan count: users who requested it or changed its inputs."),
     }));
     let spec = object(json!({
-        "profile": one_of(profiles).rule("self == oldSelf", "Profile is immutable")
-            .about("The profile. It is immutable, and metadata.name has to be equal to it."),
+        "profile": profile
+            .about("The profile: load-aware-rebalancing, virt-higher-density, example-profile, node-health-remediation, or the name of a PlatformProfile. It is immutable, and metadata.name has to be equal to it."),
         "action": one_of(["DryRun", "Apply", "Ignore"]).default("DryRun")
             .about("DryRun creates a plan and waits for review; Apply applies the plan; Ignore stops managing the targets without reverting them."),
         "failurePolicy": one_of(["Abort", "Continue"]).default("Abort")
@@ -94,6 +104,10 @@ fn spec() -> Schema {
             "!has(self.options) || !has(self.options.nodeHealth) || self.profile == 'node-health-remediation'",
             "options.nodeHealth can only be used with profile 'node-health-remediation'",
         )
+        .rule(
+            "!has(self.options) || !has(self.options.values) || self.profile.contains('.')",
+            "options.values can only be used with the profile of a PlatformProfile",
+        )
 }
 
 fn approval() -> Schema {
@@ -125,6 +139,8 @@ fn options() -> Schema {
         "loadAware": load_aware(),
         "virtHigherDensity": virt_higher_density(),
         "nodeHealth": node_health(),
+        "values": anything().with("type", "object").atomic()
+            .about("The options of a PlatformProfile, which has their schema. They are checked at admission, and before planning."),
     }));
     options
         .spelled_out()
@@ -247,6 +263,7 @@ fn status() -> Schema {
         "observedGeneration": int64(),
         "sourceSnapshotHash": text(),
         "operatorVersion": text(),
+        "profileHash": text().about("The hash of the PlatformProfile that the plan was generated from."),
         "appliedOptions": options(),
         "items": map_list(&["name"], item()),
         "conditions": conditions(),

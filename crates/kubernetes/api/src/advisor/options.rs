@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The options of all profiles; only the member of the selected profile may be set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct ProfileOptions {
     /// For `node-health-remediation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_health: Option<NodeHealth>,
+    /// For the profile of a PlatformProfile, which defines what they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Map<String, Value>>,
 }
 
 /// Options of `load-aware-rebalancing`. Absent fields have the CRD's defaults.

@@ -28,6 +28,9 @@ pub struct VirtPlatformConfigStatus {
     /// The version of the operator that created the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_version: Option<String>,
+    /// The hash of the PlatformProfile that the plan was generated from; absent for a built-in profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_hash: Option<String>,
     /// The options the plan was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_options: Option<ProfileOptions>,

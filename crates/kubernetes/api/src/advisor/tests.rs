@@ -63,6 +63,7 @@ fn full() -> Value {
             },
             "memoryToRequestRatio": 150,
         },
+        "values": { "size": 1 },
         "nodeHealth": {
             "minHealthy": "51%", "unhealthySeconds": 300, "remediationTemplate": "t",
             "remediationKind": "k", "remediationNamespace": "n",
@@ -89,7 +90,7 @@ fn full() -> Value {
         },
         "status": {
             "phase": "Drifted", "impactSeverity": "High", "observedGeneration": 2, "sourceSnapshotHash": digest,
-            "operatorVersion": "v1", "appliedOptions": options,
+            "operatorVersion": "v1", "profileHash": "sha256:0", "appliedOptions": options,
             "items": [{
                 "name": "a", "targetRef": target, "impactSeverity": "Low", "diff": "d", "desiredState": {},
                 "state": "Failed", "message": "m", "lastTransitionTime": time, "managedFields": ["spec.a"],

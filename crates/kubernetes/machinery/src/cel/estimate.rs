@@ -5,10 +5,11 @@ mod calls;
 mod macros;
 mod size;
 
+pub(crate) use self::size::Root;
 use self::size::{EntrySize, Route, Size, ValuePart};
 use super::ast::{Entry, Expr, Kind, Literal, MacroKind};
 use super::check::Checked;
-use super::decl::Decl;
+use super::decl::{Decl, MAX_REQUEST};
 use super::program::Program;
 use super::types::Type;
 use crate::field::{ErrorList, FieldError, Path};
@@ -77,16 +78,38 @@ impl TotalCost {
 
 /// Most that an evaluation on a value of `decl` can cost.
 pub(crate) fn estimate(program: &Program, decl: &Decl) -> u64 {
+    estimate_in(program, Root::Object(decl))
+}
+
+/// Most that an evaluation can cost, with the sizes of `root`.
+pub(crate) fn estimate_in(program: &Program, root: Root<'_>) -> u64 {
+    coster(program, root).cost(&program.expr)
+}
+
+/// The largest result of an evaluation: its own size, and that of its items or values.
+pub(crate) fn result_sizes(program: &Program, root: Root<'_>) -> (u64, u64) {
+    let mut coster = coster(program, root);
+    coster.cost(&program.expr);
+    let items = coster.entry(&program.expr).map(|entry| entry.value);
+    let items = items.or_else(|| {
+        let route = coster.route(&program.expr).copy();
+        (!route.is_empty()).then(|| route.then(ValuePart::Items).size(root))?
+    });
+    let own = coster.size(&program.expr);
+    let most = |size: Option<Size>| size.map_or(MAX_REQUEST, |size| size.max.min(MAX_REQUEST));
+    (most(own), most(items))
+}
+
+fn coster<'d>(program: &'d Program, root: Root<'d>) -> Coster<'d> {
     let nodes = program.checked.types.len();
-    let mut coster = Coster {
-        root: decl,
+    Coster {
+        root,
         checked: &program.checked,
         routes: vec![Route::default(); nodes],
         sizes: vec![None; nodes],
         entries: vec![None; nodes],
         locals: Vec::new(),
-    };
-    coster.cost(&program.expr)
+    }
 }
 
 /// A variable of a macro.
@@ -99,7 +122,7 @@ struct Local<'d> {
 /// Walks the tree in upstream's order. Sizes are resolved only when needed, since routes may change
 /// until then.
 struct Coster<'d> {
-    root: &'d Decl,
+    root: Root<'d>,
     checked: &'d Checked,
     routes: Vec<Route<'d>>,
     /// Sizes found so far; they take precedence over the schema's.
@@ -161,9 +184,18 @@ impl<'d> Coster<'d> {
             return Some(size);
         }
         scalar_size(self.type_of(expr)).or_else(|| match &expr.kind {
-            Kind::Ident(name) => self.local(name)?.size,
-            _ => None,
+            Kind::Ident(name) => self
+                .local(name)
+                .and_then(|local| local.size)
+                .or_else(|| self.largest()),
+            _ => self.largest(),
         })
+    }
+
+    /// The size of what has no schema: nothing is known about the parts of an object that a rule validates, but a
+    /// variable fits into a request.
+    fn largest(&self) -> Option<Size> {
+        matches!(self.root, Root::Variables(_)).then_some(Size::up_to(MAX_REQUEST))
     }
 
     fn size_or_unknown(&mut self, expr: &'d Expr) -> Size {

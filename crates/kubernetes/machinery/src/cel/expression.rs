@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map as JsonMap, Value};
 
 use super::decl::{Decl, ListDecl, MAX_REQUEST, Shape};
+use super::estimate::{Root, estimate_in, result_sizes};
 use super::meter::{Fail, Meter, PER_CALL};
 use super::program::Program;
 use super::time::{format_seconds, format_timestamp};
@@ -29,6 +30,8 @@ pub enum VarType {
     String,
     /// A list.
     List(Box<Self>),
+    /// A list of at most so many items, for cost estimates.
+    ListUpTo(Box<Self>, u64),
     /// A map with string keys.
     Map(Box<Self>),
     /// An object of a schema; `true` adds what every resource has.
@@ -46,6 +49,16 @@ impl Environment {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Adds a variable with the value of an expression over the variables so far.
+    #[must_use]
+    pub fn with_result(mut self, name: &str, expression: &Expression) -> Self {
+        let root = Root::Variables(&expression.variables);
+        let (size, items) = result_sizes(&expression.program, root);
+        let decl = result_decl(&expression.program.checked.result, size, items);
+        self.variables.push((name.to_owned(), Arc::new(decl)));
+        self
     }
 
     /// Adds a variable.
@@ -68,6 +81,10 @@ fn declare(var_type: &VarType, name: &str) -> Decl {
         VarType::Int => Decl::simple(Shape::Int, 1, 1),
         VarType::Double => Decl::simple(Shape::Double, 1, 1),
         VarType::String => Decl::simple(Shape::String, 2, MAX_REQUEST),
+        VarType::ListUpTo(items, most) => Decl {
+            max_elements: *most,
+            ..declare(&VarType::List(items.clone()), name)
+        },
         VarType::List(items) => {
             let list = ListDecl {
                 items: Arc::new(declare(items, name)),
@@ -125,6 +142,12 @@ impl Expression {
         self.program.checked.result.to_string()
     }
 
+    /// The most that an evaluation can cost. What has no schema is taken to fill a whole request.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        estimate_in(&self.program, Root::Variables(&self.variables))
+    }
+
     /// Whether it refers to a variable.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
@@ -148,6 +171,34 @@ impl Expression {
         *budget = budget.saturating_sub(meter.cost);
         let result = result.and_then(|value| to_json(&value, &mut meter));
         result.map_err(|fail| error(&fail))
+    }
+}
+
+/// The view of a result of this type.
+fn result_decl(of: &Type, size: u64, items: u64) -> Decl {
+    let decl = match of {
+        Type::Bool => Decl::simple(Shape::Bool, 4, 1),
+        Type::Int => Decl::simple(Shape::Int, 1, 1),
+        Type::Double => Decl::simple(Shape::Double, 1, 1),
+        Type::String => Decl::simple(Shape::String, 2, size),
+        Type::List(item) => {
+            let list = ListDecl {
+                items: Arc::new(result_decl(item, items, MAX_REQUEST)),
+                list_type: ListType::Atomic,
+                keys: Arc::new([]),
+            };
+            Decl::simple(Shape::List(list), 2, size)
+        }
+        Type::Map(entry) if matches!(entry.0, Type::String) => {
+            let values = Arc::new(result_decl(&entry.1, items, MAX_REQUEST));
+            Decl::simple(Shape::Map(values), 2, size)
+        }
+        Type::Object(object) => Decl::simple(Shape::Object(Arc::clone(object)), 2, 0),
+        _ => Decl::dynamic(),
+    };
+    Decl {
+        nullable: true,
+        ..decl
     }
 }
 
@@ -181,7 +232,7 @@ fn to_json(value: &Val<'_>, meter: &mut Meter) -> Result<Value, Fail> {
             let mut object = JsonMap::new();
             for key in map.keys() {
                 if let Some(value) = map.find(&key)? {
-                    object.insert(super::functions::display(&key), to_json(&value, meter)?);
+                    object.insert(map.property(&key), to_json(&value, meter)?);
                 }
             }
             Value::Object(object)

@@ -453,6 +453,18 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// The property that a key stands for: names that are no identifiers are escaped in expressions.
+    pub(crate) fn property(&self, key: &Val<'_>) -> String {
+        let name = super::functions::display(key);
+        match self {
+            Self::Object(_, object) => match object.fields.get(&name) {
+                Some(field) => field.property.clone(),
+                None => name,
+            },
+            Self::Json(..) | Self::Owned(_) => name,
+        }
+    }
+
     /// Keys in order; of objects those of declared fields.
     pub(crate) fn keys(&self) -> Vec<Val<'a>> {
         match self {

@@ -233,7 +233,7 @@ async fn invalid_specs_are_rejected_with_published_messages() -> anyhow::Result<
     assert_eq!(
         unknown,
         Err(vec![
-            r#"spec.profile: Unsupported value: "mine": supported values: "load-aware-rebalancing", "virt-higher-density", "example-profile", "node-health-remediation""#
+            r#"spec.profile: Invalid value: "mine": supported values: 'load-aware-rebalancing', 'virt-higher-density', 'example-profile', 'node-health-remediation', and the names of PlatformProfiles, which contain a dot"#
                 .to_owned()
         ])
     );

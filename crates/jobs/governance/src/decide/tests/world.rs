@@ -23,13 +23,19 @@ use crate::decide::{
 };
 use crate::exchange::{Next, Request, Response};
 use crate::plan::{self, DryRun, Preview};
-use crate::profile::Profile;
 use crate::profile::kinds::{
     CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
 };
+use crate::profile::{Profile, Registry};
 use crate::record::{PlanResult, Record};
 use crate::recorder::Recorder;
-use crate::{profile, values};
+use crate::values;
+
+/// A profile of the program.
+fn built_in(name: &str) -> Arc<dyn Profile> {
+    let registry = Registry::standard::<&str>(&[]).unwrap();
+    Arc::clone(registry.get(name).unwrap())
+}
 
 /// More rounds than any plan takes: a run that needs more does not converge.
 pub(super) const MAX_ROUNDS: usize = 64;
@@ -149,7 +155,7 @@ impl Simulation {
 
     /// Load-aware rebalancing on a cluster with a descheduler, as in the examples of the proposal.
     pub(crate) fn load_aware() -> Self {
-        let mut world = Self::new(Arc::new(profile::load_aware::LoadAwareRebalancing));
+        let mut world = Self::new(built_in("load-aware-rebalancing"));
         world.cluster.install(MACHINE_CONFIG, "v1", None);
         world.cluster.install(MACHINE_CONFIG_POOL, "v1", None);
         world.cluster.install(KUBE_DESCHEDULER, "v1", None);
@@ -166,7 +172,7 @@ impl Simulation {
 
     /// Higher density on a cluster with virtualization in its default configuration.
     pub(super) fn density() -> Self {
-        let mut world = Self::new(Arc::new(profile::higher_density::VirtHigherDensity));
+        let mut world = Self::new(built_in("virt-higher-density"));
         world.cluster.install(MACHINE_CONFIG, "v1", None);
         world.cluster.install(MACHINE_CONFIG_POOL, "v1", None);
         world.cluster.install(HYPER_CONVERGED, "v1beta1", None);

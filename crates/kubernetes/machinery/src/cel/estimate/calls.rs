@@ -165,7 +165,10 @@ impl<'d> Coster<'d> {
             // A copy, so that this route does not change others.
             list.route.copy().then(ValuePart::Items).size(self.root)
         };
-        Some((item, size.unwrap_or(Size::UNKNOWN)))
+        Some((
+            item,
+            size.or_else(|| self.largest()).unwrap_or(Size::UNKNOWN),
+        ))
     }
 
     fn function(

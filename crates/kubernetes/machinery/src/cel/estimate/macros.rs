@@ -45,7 +45,10 @@ impl<'d> Coster<'d> {
     fn variable_size(&self, name: &str, t: &Type) -> Size {
         let local = self.local(name).cloned().unwrap_or_default();
         let found = local.route.size(self.root).or_else(|| scalar_size(t));
-        found.or(local.size).unwrap_or(Size::UNKNOWN)
+        found
+            .or(local.size)
+            .or_else(|| self.largest())
+            .unwrap_or(Size::UNKNOWN)
     }
 
     /// `all`, `exists`, `map`, `filter` and their like.
@@ -131,7 +134,11 @@ impl<'d> Coster<'d> {
         self.bind(node, self.type_of(&node.range), &route, entry);
         let body = self.cost(&node.body);
         self.locals.truncate(scope);
-        let count = route.size(self.root).or(own).unwrap_or(Size::UNKNOWN);
+        let count = route
+            .size(self.root)
+            .or(own)
+            .or_else(|| self.largest())
+            .unwrap_or(Size::UNKNOWN);
         let text = matches!(
             self.type_of(&node.body),
             Type::String | Type::Bytes | Type::Dyn

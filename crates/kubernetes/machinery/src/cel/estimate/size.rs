@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::cel::decl::{Decl, Shape};
+use crate::cel::decl::{Decl, MAX_REQUEST, Shape};
 
 /// Fewest and most elements, entries or characters of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +83,15 @@ pub(super) enum ValuePart<'d> {
     Indices,
 }
 
+/// Where routes start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Root<'d> {
+    /// At the object that a rule validates, whatever the variable is called.
+    Object(&'d Decl),
+    /// At one of these variables.
+    Variables(&'d [(String, Arc<Decl>)]),
+}
+
 /// How an expression reaches into the object, empty if it does not.
 ///
 /// Upstream keeps routes in Go slices and extends them with `append`, so two routes that extend
@@ -124,15 +134,22 @@ impl<'d> Route<'d> {
         }
     }
 
-    /// The size the schema gives for the end of the route. Whatever the first step is, the rest
-    /// starts from the root: upstream takes every variable for `self`.
-    pub(super) fn size(&self, root: &Decl) -> Option<Size> {
+    /// The size the schema gives for the end of the route. For an object, the rest of the route starts from it
+    /// whatever the first step is: upstream takes every variable for `self`.
+    pub(super) fn size(&self, root: Root<'_>) -> Option<Size> {
         if self.len == 0 {
             return None;
         }
-        let mut at = root;
         let steps = self.steps.borrow();
-        let mut rest = steps.iter().take(self.len).skip(1);
+        let mut rest = steps.iter().take(self.len);
+        let first = rest.next();
+        let mut at = match (root, first) {
+            (Root::Object(decl), _) => decl,
+            (Root::Variables(all), Some(ValuePart::Name(name))) => {
+                &*all.iter().find(|(known, _)| known == name)?.1
+            }
+            (Root::Variables(_), _) => return None,
+        };
         while let Some(step) = rest.next() {
             at = match (step, &at.shape) {
                 (ValuePart::Items | ValuePart::Values, Shape::List(list)) => &list.items,
@@ -142,6 +159,10 @@ impl<'d> Route<'d> {
                     return rest.next().is_none().then_some(Size::up_to(0));
                 }
                 (ValuePart::Name(name), Shape::Object(object)) => &object.fields.get(*name)?.decl,
+                // Part of something without a schema: no larger than what it is part of. Rules never see this.
+                (_, Shape::Dyn) if matches!(root, Root::Variables(_)) => {
+                    return Some(Size::up_to(MAX_REQUEST));
+                }
                 _ => return None,
             };
         }

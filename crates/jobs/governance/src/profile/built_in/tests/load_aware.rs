@@ -1,14 +1,20 @@
 //! The changes that `load-aware-rebalancing` requests, for all versions of the descheduler CRD.
 
+use std::sync::Arc;
+
 use api::advisor::Impact;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::LoadAwareRebalancing;
+use super::data;
 use crate::intent::{Intent, Intents};
 use crate::profile::fixture::{ClusterFixture, drift, options_of, without_impact_and_message};
 use crate::profile::kinds::{KUBE_DESCHEDULER, MACHINE_CONFIG};
 use crate::profile::{Profile, Refusal};
+
+fn profile() -> Arc<dyn Profile> {
+    data("load-aware-rebalancing")
+}
 
 const KUBE: &str = "KubeVirtRelieveAndMigrate";
 const DEV: &str = "DevKubeVirtRelieveAndMigrate";
@@ -18,7 +24,7 @@ fn world() -> ClusterFixture {
 }
 
 fn wanted(world: &ClusterFixture, options: &Value) -> Intents {
-    world.wanted(&LoadAwareRebalancing, &json!({ "loadAware": options }))
+    world.wanted(&*profile(), &json!({ "loadAware": options }))
 }
 
 fn spec(wanted: &Intents) -> &Value {
@@ -56,7 +62,7 @@ fn vintage(profiles: &[&str], limits: &[&str], tainter: Option<&str>) -> Value {
 
 #[test]
 fn items_match_the_prototype() {
-    let wanted = world().wanted(&LoadAwareRebalancing, &json!({}));
+    let wanted = world().wanted(&*profile(), &json!({}));
     let [psi, descheduler] = &wanted.items[..] else {
         panic!("two items: {wanted:?}")
     };
@@ -157,7 +163,7 @@ fn every_option_is_honoured() {
 #[case(json!({ "evictionLimitNode": 0 }))]
 fn out_of_range_options_are_rejected(#[case] options: Value) {
     let options = options_of(&json!({ "loadAware": options }));
-    let refusal = LoadAwareRebalancing.intents(&options, &world().snapshot());
+    let refusal = profile().intents(&options, &world().snapshot());
     assert!(matches!(refusal, Err(Refusal::Options(_))), "{refusal:?}");
 }
 
@@ -492,7 +498,7 @@ fn conflicting_thresholds_are_a_warning() {
 #[test]
 fn machine_config_crd_is_only_required_for_psi() {
     let kinds = |options: &Value| -> Vec<&str> {
-        let all = LoadAwareRebalancing.prerequisites(&options_of(options));
+        let all = profile().prerequisites(&options_of(options));
         all.iter().map(|one| one.of.kind).collect()
     };
     assert_eq!(
@@ -525,7 +531,7 @@ fn edits_are_adopted_where_an_option_exists(
     #[case] live: Option<Value>,
     #[case] expected: Result<Value, &str>,
 ) {
-    let adopted = LoadAwareRebalancing.adopt(&options_of(&json!({})), &drift(path, applied, live));
+    let adopted = profile().adopt(&options_of(&json!({})), &drift(path, applied, live));
     match expected {
         Ok(options) => assert_eq!(json!(adopted.unwrap()), json!({ "loadAware": options })),
         Err(why) => {

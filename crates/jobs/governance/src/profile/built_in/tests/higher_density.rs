@@ -1,16 +1,22 @@
 //! The changes that `virt-higher-density` requests, and their impact.
 
+use std::sync::Arc;
+
 use api::advisor::Impact;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::VirtHigherDensity;
+use super::data;
 use crate::intent::Intents;
 use crate::profile::fixture::{ClusterFixture, drift, options_of};
 use crate::profile::kinds::{MACHINE_CONFIG, MACHINE_CONFIGURATION};
 use crate::profile::{Profile, Refusal, impact};
+
+fn profile() -> Arc<dyn Profile> {
+    data("virt-higher-density")
+}
 
 fn world() -> ClusterFixture {
     ClusterFixture::new("v1beta1")
@@ -19,7 +25,7 @@ fn world() -> ClusterFixture {
 }
 
 fn wanted(world: &ClusterFixture, options: &Value) -> Intents {
-    world.wanted(&VirtHigherDensity, &json!({ "virtHigherDensity": options }))
+    world.wanted(&*profile(), &json!({ "virtHigherDensity": options }))
 }
 
 fn without_swap() -> Value {
@@ -28,7 +34,7 @@ fn without_swap() -> Value {
 
 #[test]
 fn items_match_the_prototype() {
-    let wanted = world().wanted(&VirtHigherDensity, &json!({}));
+    let wanted = world().wanted(&*profile(), &json!({}));
     let [swap, density] = &wanted.items[..] else {
         panic!("two items: {wanted:?}")
     };
@@ -184,7 +190,7 @@ fn without_swap_no_machine_config_is_required() {
     assert!(wanted.warnings.is_empty(), "{:?}", wanted.warnings);
     let options = options_of(&json!({ "virtHigherDensity": without_swap() }));
     let kinds = |options| -> Vec<&str> {
-        VirtHigherDensity
+        profile()
             .prerequisites(options)
             .iter()
             .map(|one| one.of.kind)
@@ -200,7 +206,7 @@ fn without_swap_no_machine_config_is_required() {
 #[test]
 fn high_overcommit_requires_swap() {
     let options = options_of(&json!({ "virtHigherDensity": { "enableSwap": false } }));
-    let refusal = VirtHigherDensity
+    let refusal = profile()
         .intents(&options, &world().snapshot())
         .unwrap_err();
     let Refusal::Options(why) = refusal else {
@@ -348,7 +354,7 @@ fn edits_are_adopted_where_an_option_exists(
     #[case] live: Option<Value>,
     #[case] expected: Result<Value, &str>,
 ) {
-    let adopted = VirtHigherDensity.adopt(&options_of(&json!({})), &drift(path, applied, live));
+    let adopted = profile().adopt(&options_of(&json!({})), &drift(path, applied, live));
     match expected {
         Ok(options) => assert_eq!(
             json!(adopted.unwrap()),

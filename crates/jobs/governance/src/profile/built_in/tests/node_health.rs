@@ -1,17 +1,33 @@
 //! The changes that `node-health-remediation` requests.
 
+use std::sync::Arc;
+
 use api::advisor::Impact;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{NodeHealthRemediation, unhealthy};
+use super::data;
 use crate::profile::fixture::{ClusterFixture, drift, options_of};
 use crate::profile::{Profile, Refusal};
+
+fn profile() -> Arc<dyn Profile> {
+    data("node-health-remediation")
+}
+
+/// The conditions of an unhealthy node.
+fn unhealthy(seconds: i32) -> Value {
+    let duration = format!("{seconds}s");
+    json!([
+        { "type": "Ready", "status": "False", "duration": duration },
+        { "type": "Ready", "status": "Unknown", "duration": duration },
+        { "type": "SBRStorageUnhealthy", "status": "True", "duration": duration },
+    ])
+}
 
 #[test]
 fn workers_are_fenced_by_default() {
     let world = ClusterFixture::new("v1");
-    let wanted = world.wanted(&NodeHealthRemediation, &json!({}));
+    let wanted = world.wanted(&*profile(), &json!({}));
     assert_eq!(wanted.items.len(), 1);
     let item = &wanted.items[0];
     assert_eq!(item.impact, Impact::Medium);
@@ -38,9 +54,7 @@ fn workers_are_fenced_by_default() {
             },
         })
     );
-    let again = world
-        .applied(&wanted)
-        .wanted(&NodeHealthRemediation, &json!({}));
+    let again = world.applied(&wanted).wanted(&*profile(), &json!({}));
     assert_eq!(again.items[0].impact, Impact::Low);
 }
 
@@ -48,7 +62,7 @@ fn workers_are_fenced_by_default() {
 fn min_healthy_number_is_an_integer() {
     let options = json!({ "nodeHealth": { "minHealthy": "3", "remediationKind": "SelfNodeRemediationTemplate" } });
     let item = ClusterFixture::new("v1")
-        .wanted(&NodeHealthRemediation, &options)
+        .wanted(&*profile(), &options)
         .items
         .remove(0);
     assert_eq!(item.desired["spec"]["minHealthy"], 3);
@@ -57,7 +71,7 @@ fn min_healthy_number_is_an_integer() {
         template["apiVersion"],
         "self-node-remediation.medik8s.io/v1alpha1"
     );
-    let needed = NodeHealthRemediation.prerequisites(&options_of(&options));
+    let needed = profile().prerequisites(&options_of(&options));
     let needed: Vec<_> = needed.iter().map(|one| one.of.kind).collect();
     assert_eq!(needed, ["NodeHealthCheck", "SelfNodeRemediationTemplate"]);
 }
@@ -65,7 +79,7 @@ fn min_healthy_number_is_an_integer() {
 #[test]
 fn unknown_template_kind_is_rejected() {
     let options = options_of(&json!({ "nodeHealth": { "remediationKind": "Prayer" } }));
-    let refusal = NodeHealthRemediation.intents(&options, &ClusterFixture::new("v1").snapshot());
+    let refusal = profile().intents(&options, &ClusterFixture::new("v1").snapshot());
     let Err(Refusal::Options(why)) = refusal else {
         panic!("{refusal:?}")
     };
@@ -88,7 +102,7 @@ fn edits_are_adopted_where_an_option_exists(
     #[case] expected: Option<Value>,
 ) {
     let drift = drift(path, applied, Some(live));
-    let adopted = NodeHealthRemediation.adopt(&options_of(&json!({})), &drift);
+    let adopted = profile().adopt(&options_of(&json!({})), &drift);
     let expected = expected.map(|options| json!({ "nodeHealth": options }));
     assert_eq!(adopted.ok().map(|options| json!(options)), expected);
 }
