@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use api::advisor::{
     Action, DeviationClass, DriftClass, Item, ItemState, Operation, Phase, Takeover,
-    VirtPlatformConfig,
-    VirtPlatformConfigStatus,
+    VirtPlatformConfig, VirtPlatformConfigStatus,
 };
 use jiff::Timestamp;
 use kube_core::ResourceExt as _;

@@ -43,7 +43,7 @@ pub enum Health {
 }
 
 impl Health {
-    fn waiting(message: String) -> Self {
+    pub(crate) fn waiting(message: String) -> Self {
         Self::Waiting {
             message,
             progress: None,

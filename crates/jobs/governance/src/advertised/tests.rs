@@ -1,5 +1,5 @@
 use super::{options, prerequisites};
-use crate::profile::load_aware::LoadAwareRebalancing;
+use crate::profile::Registry;
 
 #[test]
 fn options_have_defaults_and_ranges() {
@@ -33,7 +33,9 @@ fn options_have_defaults_and_ranges() {
 
 #[test]
 fn prerequisites_are_named_by_their_served_version() {
-    let text = prerequisites(&LoadAwareRebalancing, |of, versions| {
+    let registry = Registry::standard::<&str>(&[]).unwrap();
+    let profile = registry.get("load-aware-rebalancing").unwrap();
+    let text = prerequisites(&**profile, |of, versions| {
         assert!(!versions.is_empty());
         (of.kind == "HyperConverged").then(|| "v1beta1".to_owned())
     });
@@ -42,7 +44,7 @@ fn prerequisites_are_named_by_their_served_version() {
         "KubeDescheduler (operator.openshift.io/v1), \
          MachineConfig (machineconfiguration.openshift.io/v1), HyperConverged (hco.kubevirt.io/v1beta1)"
     );
-    let none = prerequisites(&LoadAwareRebalancing, |_, _| None);
+    let none = prerequisites(&**profile, |_, _| None);
     assert!(
         none.ends_with("HyperConverged (hco.kubevirt.io/v1 or v1beta1)"),
         "{none}"

@@ -489,7 +489,7 @@ fn note_regressions(decider: &mut Decider<'_>) {
             .health(&item.name, live)?
         {
             Health::Failed(why) => Some(why),
-            Health::Healthy(_) | Health::Waiting { .. } => None,
+            Health::Healthy(_) | Health::Unseen { .. } | Health::Waiting { .. } => None,
         };
         let regression = live.and_then(|live| {
             of_profile(live).or_else(|| health::regression(&item.target_ref, live))

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::advisor::{
     Action, ConsentedTakeover, Deviation, FailurePolicy, Impact, Item, ItemState, Operation, Phase,
-    Takeover,
+    Takeover, TargetRef,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -372,18 +372,26 @@ pub(super) fn health_of(decider: &Decider<'_>, index: usize) -> Health {
     let Some(item) = decider.status.items.get(index) else {
         return Health::Healthy(String::new());
     };
-    let snapshot = decider.facts.snapshot;
-    let live = snapshot.target(&item.target_ref).map(|live| &**live);
-    if let (Operation::Apply, Some(live), Some(profile)) =
-        (item.operation, live, decider.facts.profile)
-        && let Some(health) = profile.health(&item.name, live)
-    {
-        return health;
-    }
+    let (target, snapshot) = (&item.target_ref, decider.facts.snapshot);
     match item.operation {
-        Operation::Delete => health::gone(&item.target_ref, item.desired_state.as_ref(), snapshot),
-        Operation::Apply | Operation::Restore => health::health(&item.target_ref, live, snapshot),
+        Operation::Delete => health::gone(target, item.desired_state.as_ref(), snapshot),
+        Operation::Restore => {
+            let live = snapshot.target(target).map(|live| &**live);
+            health::health(target, live, snapshot)
+        }
+        Operation::Apply => reported_health(&decider.facts, &item.name, target),
     }
+}
+
+/// The health of a target that an item applies: by the rules of the profile, if it has some for the item.
+pub(super) fn reported_health(
+    facts: &DecisionInputs<'_>,
+    item: &str,
+    target: &TargetRef,
+) -> Health {
+    let live = facts.snapshot.target(target).map(|live| &**live);
+    let of_profile = live.and_then(|live| facts.profile?.health(item, live));
+    of_profile.unwrap_or_else(|| health::health(target, live, facts.snapshot))
 }
 
 /// Checks an applied item; returns the time to requeue if it is not done.

@@ -8,9 +8,9 @@ use api::advisor::{ItemState, TargetRef};
 use jiff::{SignedDuration, Timestamp};
 use kube_core::DynamicObject;
 
-use super::Decider;
+use super::{Decider, execute};
 use crate::conditions::{self, HEALTHY};
-use crate::health::{self, Health};
+use crate::health::Health;
 
 /// How long an operator may process an edit of its object before the condition says so: every edit by another manager would
 /// be two events otherwise, although nothing is wrong.
@@ -65,7 +65,7 @@ impl Decider<'_> {
                 continue;
             }
             let live = snapshot.target(target).map(|live| &**live);
-            match health::health(target, live, snapshot) {
+            match execute::reported_health(&self.facts, &applied.name, target) {
                 Health::Healthy(_) => {}
                 Health::Unseen { why, .. } => unseen.push(why),
                 Health::Failed(message) | Health::Waiting { message, fault: true, .. }

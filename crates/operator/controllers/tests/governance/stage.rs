@@ -49,6 +49,16 @@ pub(crate) struct Stage {
     ours: Ours,
 }
 
+fn options(version: &str, registry: Registry) -> Options {
+    Options {
+        registry,
+        version: version.to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        client: receivers(),
+        audit_entries: controllers::governance::AUDIT_ENTRIES,
+    }
+}
+
 impl Stage {
     /// Current CRDs, with HCO v1beta1 and its flat paths; no upstream operators but the descheduler's, which accepts
     /// everything.
@@ -113,25 +123,14 @@ impl Stage {
     ) -> anyhow::Result<()> {
         let jobs = [Job::Governance].into();
         let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
-        let options = Options {
-            registry,
-            version: version.to_owned(),
-            namespace: NAMESPACE.to_owned(),
-            client: receivers(),
-            audit_entries: controllers::governance::AUDIT_ENTRIES,
-        };
-        controllers::governance::start(&manager, options).await?;
+        controllers::governance::start(&manager, options(version, registry)).await?;
         Ok(())
     }
 
     /// Starts our operator with this client, after stopping the previous one.
     pub(crate) async fn operator_as(&self, client: kube::Client) -> anyhow::Result<()> {
         let none: [&str; 0] = [];
-        let options = Options {
-            registry: Registry::standard(&none)?,
-            version: "v0.1.30".to_owned(),
-            namespace: NAMESPACE.to_owned(),
-        };
+        let options = options("v0.1.30", Registry::standard(&none)?);
         let manager = self.ours.next_as(client).await;
         controllers::governance::start(&manager, options).await?;
         Ok(())

@@ -260,20 +260,15 @@ impl ItemRule {
                     return Ok(match state {
                         HealthState::Healthy => Health::Healthy(message),
                         HealthState::Failed => Health::Failed(message),
-                        HealthState::Waiting => Health::Waiting {
-                            message,
-                            progress: None,
-                        },
+                        HealthState::Waiting => Health::waiting(message),
                     });
                 }
             }
             Ok(Health::Healthy("Applied successfully".to_owned()))
         };
         // An expression fails while the operator of the kind has not written what it reads.
-        Some(check().unwrap_or_else(|refusal: Refusal| Health::Waiting {
-            message: refusal.to_string(),
-            progress: None,
-        }))
+        let health = check();
+        Some(health.unwrap_or_else(|refusal: Refusal| Health::waiting(refusal.to_string())))
     }
 
     /// All expressions of the item.

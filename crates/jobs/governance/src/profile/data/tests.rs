@@ -190,7 +190,7 @@ fn evaluation_has_a_budget() {
 }
 
 #[rstest]
-#[case(json!({}), Some(Health::Waiting { message: "not ready".to_owned(), progress: None }))]
+#[case(json!({}), Some(Health::waiting("not ready".to_owned())))]
 #[case(json!({ "ready": true }), Some(Health::Healthy("Applied successfully".to_owned())))]
 #[case(json!({ "broken": "disk" }), Some(Health::Failed("broken: disk".to_owned())))]
 fn health_is_that_of_the_first_rule(#[case] status: Value, #[case] expected: Option<Health>) {
