@@ -8,6 +8,7 @@
 mod tests;
 
 use api::kubevirt::{VirtualMachineInstance, VirtualMachineInstanceSpec, phases};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::decide::{Decision, decide};
@@ -18,6 +19,7 @@ use crate::names::{
     REQUESTED_MODEL_ANNOTATION,
 };
 use crate::prospects::prospects;
+use crate::running::machine;
 use crate::settings::{ARM64, Settings};
 
 /// Phases in which virt-handler owns an instance.
@@ -67,14 +69,15 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    /// Chooses the model of an instance that starts on this node.
+    /// Chooses the model of an instance that starts on this node, in its launcher pod.
     pub fn new(
         index: &Index,
         settings: &Settings,
         instance: &VirtualMachineInstance,
+        launcher: Option<&Pod>,
         node: &str,
     ) -> Self {
-        let machine = Machine::of_instance(instance, &settings.node_selector);
+        let machine = machine(instance, launcher, settings);
         let Decision { verdict, .. } = decide(index, &settings.policy, &machine, node);
         Self {
             model: verdict.model().to_owned(),

@@ -112,6 +112,7 @@ pools:
     let first = stage.runs("fast").await?;
     assert!(is_in(&first, "turin"));
     assert_eq!(model(&first), "host-model");
+    // The first pod prefers other nodes; targets with `host-model` require them.
     let avoids = |pod: &Pod| json!(pod).to_string().contains(OBSOLETE_HOST_MODEL_LABEL);
     assert!(avoids(&stage.pod(&first).await?));
     let there = stage.migrate("fast").await?;

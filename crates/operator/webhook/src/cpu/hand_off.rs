@@ -13,6 +13,7 @@ use serde_json::Value;
 use tracing::info;
 
 use super::CpuModels;
+use super::pod::launcher_on;
 use crate::review::{Refusal, allowed, read_object};
 
 /// Sets the model of an instance that is being handed over.
@@ -55,8 +56,16 @@ async fn choose(
             "Node {node} was just created and is not in the cache yet; retry the request"
         )));
     }
+    // Its constraints decide which other nodes could take the VM: they are those of its migration targets.
+    let launcher = launcher_on(models, instance, node).await?;
     let settings = watch.settings();
-    Ok(ModelChoice::new(&watch.index(), &settings, instance, node))
+    Ok(ModelChoice::new(
+        &watch.index(),
+        &settings,
+        instance,
+        launcher.as_ref(),
+        node,
+    ))
 }
 
 /// Whether a node exists, read from the API server.
