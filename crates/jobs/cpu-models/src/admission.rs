@@ -57,6 +57,17 @@ pub fn warning(
     prospects(index, &settings.policy, &machine).warning()
 }
 
+/// The JSON patch that keeps `status.prefferedModel` of an instance when an update drops it: KubeVirt's own types do not
+/// have the field, so its programs write the status without it.
+pub fn kept_status(old: &Value, new: &Value) -> Vec<Value> {
+    let path = "/status/prefferedModel";
+    let before = old.pointer(path).filter(|model| model.is_string());
+    let is_dropped = new["status"].is_object() && new.pointer(path).is_none();
+    let kept = before.filter(|_| is_dropped);
+    let patch = kept.map(|model| json!({ "op": "add", "path": path, "value": model }));
+    patch.into_iter().collect()
+}
+
 /// The model chosen for an instance on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelChoice {

@@ -127,9 +127,16 @@ pub(crate) fn webhooks(by_default: bool) -> Vec<WebhookRegistration> {
     let has_model = |spec: &str| {
         format!("has({spec}.domain) && has({spec}.domain.cpu) && has({spec}.domain.cpu.model)")
     };
-    let handed_over = format!(
-        "has(object.status) && has(object.status.phase) && object.status.phase in ['{}'] && {} && object.spec.domain.cpu.model == '{BEST_MATCH_MODEL}'",
+    let in_phase = format!(
+        "has(object.status) && has(object.status.phase) && object.status.phase in ['{}']",
         HANDED_OVER.join("', '"),
+    );
+    // Never true for a KubeVirt whose CRD does not have the field.
+    let drops_model = format!(
+        "{in_phase} && !has(object.status.prefferedModel) && has(oldObject.status) && has(oldObject.status.prefferedModel)"
+    );
+    let handed_over = format!(
+        "{in_phase} && {} && object.spec.domain.cpu.model == '{BEST_MATCH_MODEL}'",
         has_model("object.spec"),
     );
     let chooses = |spec: &str| {
@@ -186,6 +193,12 @@ pub(crate) fn webhooks(by_default: bool) -> Vec<WebhookRegistration> {
                 &chooses("object.spec.template.spec"),
             )],
             ..webhook("machines", "Ignore", 3)
+        },
+        WebhookRegistration {
+            rule: of(GROUP, VERSION, &[INSTANCES]),
+            operations: &["UPDATE"],
+            conditions: vec![condition("drops-the-model", &drops_model)],
+            ..webhook("status", "Ignore", 3)
         },
     ]
 }

@@ -186,7 +186,7 @@ fn undecided_and_passthrough_vms_are_not_reviewed(
 /// Nodes with an obsolete host model take VMs with `host-model` only from each other.
 #[test]
 fn fallback_counts_obsolete_hosts_only_on_one() {
-    let obsolete = [(crate::names::OBSOLETE_HOST_MODEL_LABEL, "true")];
+    let obsolete = [(OBSOLETE_HOST_MODEL_LABEL, "true")];
     let old = |name| labelled(host(name, "Penryn", &[], &[], &["Penryn"]), &obsolete);
     let new = |name| host(name, "EPYC", &[], &[], &["EPYC", "Penryn"]);
     let knows_both = |name| labelled(host(name, "EPYC", &[], &[], &["EPYC", "Penryn"]), &obsolete);

@@ -4,7 +4,7 @@
 //! instance, admits it.
 
 use api::kubevirt::VirtualMachineInstance;
-use cpu_models::admission::ModelChoice;
+use cpu_models::admission::{ModelChoice, kept_status};
 use cpu_models::names::BEST_MATCH_MODEL;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt as _};
@@ -16,7 +16,7 @@ use super::CpuModels;
 use super::pod::launcher_on;
 use crate::review::{Refusal, allowed, read_object};
 
-/// Sets the model of an instance that is being handed over.
+/// Sets the model of an instance that is being handed over, and keeps it in the status later.
 pub(super) async fn review(
     models: &CpuModels,
     old: Option<&Value>,
@@ -24,7 +24,8 @@ pub(super) async fn review(
 ) -> Result<Value, Refusal> {
     let instance: VirtualMachineInstance = read_object(new)?;
     if instance.spec.model() != Some(BEST_MATCH_MODEL) {
-        return Ok(allowed(Vec::new(), Vec::new()));
+        let kept = old.map(|old| kept_status(old, new));
+        return Ok(allowed(kept.unwrap_or_default(), Vec::new()));
     }
     let choice = match old.and_then(ModelChoice::earlier) {
         // The choice recorded in the old object stays: a guest that runs with one model must not get another by a
