@@ -8,6 +8,7 @@
 mod tests;
 
 use api::kubevirt::{VirtualMachineInstance, VirtualMachineInstanceSpec, phases};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::decide::{Decision, decide};
@@ -18,6 +19,7 @@ use crate::names::{
     REQUESTED_MODEL_ANNOTATION,
 };
 use crate::prospects::prospects;
+use crate::running::machine;
 use crate::settings::{ARM64, Settings};
 
 /// Phases in which virt-handler owns an instance.
@@ -55,6 +57,17 @@ pub fn warning(
     prospects(index, &settings.policy, &machine).warning()
 }
 
+/// The JSON patch that keeps `status.prefferedModel` of an instance when an update drops it: KubeVirt's own types do not
+/// have the field, so its programs write the status without it.
+pub fn kept_status(old: &Value, new: &Value) -> Vec<Value> {
+    let path = "/status/prefferedModel";
+    let before = old.pointer(path).filter(|model| model.is_string());
+    let is_dropped = new["status"].is_object() && new.pointer(path).is_none();
+    let kept = before.filter(|_| is_dropped);
+    let patch = kept.map(|model| json!({ "op": "add", "path": path, "value": model }));
+    patch.into_iter().collect()
+}
+
 /// The model chosen for an instance on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelChoice {
@@ -67,14 +80,15 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    /// Chooses the model of an instance that starts on this node.
+    /// Chooses the model of an instance that starts on this node, in its launcher pod.
     pub fn new(
         index: &Index,
         settings: &Settings,
         instance: &VirtualMachineInstance,
+        launcher: Option<&Pod>,
         node: &str,
     ) -> Self {
-        let machine = Machine::of_instance(instance, &settings.node_selector);
+        let machine = machine(instance, launcher, settings);
         let Decision { verdict, .. } = decide(index, &settings.policy, &machine, node);
         Self {
             model: verdict.model().to_owned(),

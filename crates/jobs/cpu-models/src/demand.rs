@@ -10,7 +10,8 @@ use machinery::node_affinity;
 use serde_json::{Value, json};
 
 use crate::launcher::best_match_label;
-use crate::names::{FEATURE_LABEL, MACHINE_LABEL, TRUE};
+use crate::names::{CPU_MANAGER_LABEL, FEATURE_LABEL, MACHINE_LABEL, SCHEDULABLE_LABEL, TRUE};
+use crate::resources::Resources;
 
 /// The inputs of a demand: fields of the VM, and the settings for all VMs of the cluster.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +30,10 @@ pub struct DemandInputs<'a> {
     pub architecture: Option<&'a str>,
     /// The machine type that the node must have.
     pub machine_type: Option<&'a str>,
+    /// Whether the VM gets dedicated CPUs.
+    pub dedicated_cpus: bool,
+    /// What its pod requests of the node.
+    pub resources: Resources,
 }
 
 /// What a VM demands of a node. VMs with equal demands share cached results.
@@ -41,8 +46,9 @@ pub struct Demand {
     pub(crate) affinity: Option<node_affinity::NodeSelector>,
     pub(crate) tolerations: Vec<Value>,
     pub(crate) architecture: Option<String>,
-    /// The label of the machine type.
-    pub(crate) machine_label: Option<String>,
+    /// Labels that the node must have, unless no node reports them at all.
+    pub(crate) if_reported: Vec<String>,
+    pub(crate) resources: Resources,
 }
 
 impl Demand {
@@ -56,7 +62,8 @@ impl Demand {
             .node_selector
             .into_iter()
             .flatten()
-            .filter(|(key, _)| **key != impossible)
+            // `spec.nodes` of the policy decides about nodes without a heartbeat.
+            .filter(|(key, _)| **key != impossible && *key != SCHEDULABLE_LABEL)
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let features = parts.required_features.iter();
@@ -76,13 +83,17 @@ impl Demand {
             .map(|toleration| serde_json::to_value(toleration).unwrap_or_default());
         let tolerations: Vec<Value> = tolerations.collect();
         let machine = parts.machine_type;
+        let machine = machine.map(|name| format!("{MACHINE_LABEL}{name}"));
+        let dedicated = parts.dedicated_cpus.then(|| CPU_MANAGER_LABEL.to_owned());
+        let if_reported: Vec<String> = machine.into_iter().chain(dedicated).collect();
         let all = json!([
             labels,
             absent,
             required,
             tolerations,
             parts.architecture,
-            machine
+            if_reported,
+            parts.resources
         ]);
         let affinity = required.map(|selector| {
             let path = Path::root()
@@ -99,7 +110,8 @@ impl Demand {
             affinity,
             tolerations,
             architecture: parts.architecture.map(str::to_owned),
-            machine_label: machine.map(|name| format!("{MACHINE_LABEL}{name}")),
+            if_reported,
+            resources: parts.resources.clone(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::index::{Index, Indexed};
 use crate::machine::Machine;
 use crate::names::{FEATURE_LABEL, TRUE};
 use crate::policy::Policy;
+use crate::resources::printed;
 use crate::table::Vendor;
 
 /// Forecasts stop at this many additional nodes; a model that needs more is not listed as a gain.
@@ -77,6 +78,16 @@ pub enum NodeReason {
     FeatureMissing {
         /// The feature.
         feature: String,
+    },
+    /// It offers less of a resource than the launcher pod requests.
+    #[error("it has {allocatable} of {resource} allocatable, and {requested} is requested")]
+    Resource {
+        /// The name of the resource.
+        resource: String,
+        /// What the pod requests.
+        requested: String,
+        /// What the node has.
+        allocatable: String,
     },
     /// It has a forbidden CPU feature.
     #[error("it has the CPU feature {feature}")]
@@ -269,9 +280,8 @@ fn left_out(
             },
         };
     }
-    if let Some(key) = &demand.machine_label
-        && index.with_key(key).is_some_and(|set| !set.contains(at))
-    {
+    let lacks = |key: &&String| index.with_key(key).is_some() && !has(key, TRUE);
+    if let Some(key) = demand.if_reported.iter().find(lacks) {
         return NodeReason::Selector {
             key: key.clone(),
             value: TRUE.to_owned(),
@@ -281,6 +291,18 @@ fn left_out(
     if let Some(key) = demand.absent.iter().find(has_key) {
         let feature = key.strip_prefix(FEATURE_LABEL).unwrap_or(key).to_owned();
         return NodeReason::FeatureForbidden { feature };
+    }
+    let mut requests = demand.resources.iter();
+    let short = requests.find(|(name, amount)| {
+        let offered = node.offers(name);
+        offered.is_some_and(|offered| offered < **amount)
+    });
+    if let Some((name, amount)) = short {
+        return NodeReason::Resource {
+            resource: name.clone(),
+            requested: printed(name, *amount),
+            allocatable: printed(name, node.offers(name).unwrap_or_default()),
+        };
     }
     if !selection.matching.contains(at as usize) {
         return match &selection.malformed {

@@ -1,6 +1,7 @@
 //! The nodes of the cluster as bit sets, so that a query costs a few bit operations instead of a
 //! scan of all nodes.
 
+mod capacity;
 mod labels;
 pub mod node;
 mod select;
@@ -11,6 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use capacity::{Allocatable, Capacity};
 use fixedbitset::FixedBitSet;
 use serde_json::Value;
 
@@ -53,6 +55,7 @@ pub struct Index {
     taints: Vec<(Value, NodeSet)>,
     unschedulable: NodeSet,
     not_ready: NodeSet,
+    capacity: Capacity,
 }
 
 /// A node in the index.
@@ -68,6 +71,19 @@ pub(crate) struct Indexed {
     pub(crate) host: Box<[LabelId]>,
     pub(crate) vendor: NodeVendor,
     pub(crate) architecture: Option<String>,
+    allocatable: Allocatable,
+}
+
+impl Indexed {
+    /// How much of a resource it offers, in thousandths; `None` if it reports no resources at all.
+    pub(crate) fn offers(&self, resource: &str) -> Option<i64> {
+        let found = self
+            .allocatable
+            .iter()
+            .find(|(name, _)| **name == *resource);
+        let offered = found.map(|(_, amount)| *amount);
+        (!self.allocatable.is_empty()).then(|| offered.unwrap_or_default())
+    }
 }
 
 impl Index {
@@ -116,6 +132,7 @@ impl Index {
                     self.labels.take(id, place);
                 }
             }
+            self.capacity.take(&before.allocatable, place);
             self.forget(place, &before.vendor, before.architecture.as_deref());
         }
         let mut ids = Vec::with_capacity(facts.labels.len());
@@ -149,6 +166,7 @@ impl Index {
             host: host.into(),
             vendor,
             architecture: facts.architecture.clone(),
+            allocatable: self.capacity.put(&facts.allocatable, place),
         });
     }
 
@@ -162,6 +180,7 @@ impl Index {
             for id in node.labels {
                 self.labels.take(id, place);
             }
+            self.capacity.take(&node.allocatable, place);
             self.forget(place, &node.vendor, node.architecture.as_deref());
         }
         // Places are reused: bit sets are as long as the largest one, and clusters with autoscaling
@@ -187,6 +206,11 @@ impl Index {
                 .collect(),
             ready: true,
             architecture: node.architecture.clone(),
+            allocatable: node
+                .allocatable
+                .iter()
+                .map(|(name, amount)| (name.to_string(), *amount))
+                .collect(),
             ..NodeInputs::default()
         })
     }

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use api::kubevirt::{VirtualMachineInstance, annotations, labels};
 use k8s_openapi::api::core::v1::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
+    Affinity, Container, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    Pod, PodSpec, PreferredSchedulingTerm,
 };
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ use crate::names::{
     BEST_MATCH_MODEL, FEATURE_LABEL, HOST_MODEL, HOST_MODEL_FEATURE_LABEL, HOST_MODEL_LABEL,
     HOST_PASSTHROUGH, MIGRATION_LABEL, MODEL_LABEL, OBSOLETE_HOST_MODEL_LABEL, TRUE, VENDOR_LABEL,
 };
+
+/// The weight of the preference for nodes whose host model is not obsolete: the largest that Kubernetes allows.
+const AVOIDANCE_WEIGHT: i32 = 100;
 
 /// The node constraints of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -81,11 +85,55 @@ pub fn belongs_to(pod: &Pod, instance: &VirtualMachineInstance) -> bool {
     uid.is_none_or(|uid| instance.metadata.uid.as_ref() == Some(uid))
 }
 
-/// `spec.nodeSelector` of the first of these pods that runs on the node.
-pub fn selector_on<P: Borrow<Pod>>(node: &str, pods: &[P]) -> Option<BTreeMap<String, String>> {
-    let specs = pods.iter().filter_map(|pod| pod.borrow().spec.as_ref());
-    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(node));
-    here.next()?.node_selector.clone()
+/// The first of these pods that is on the node.
+pub fn on_node<'p, P: Borrow<Pod>>(node: &str, pods: &'p [P]) -> Option<&'p Pod> {
+    let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let mut pods = pods.iter().map(Borrow::borrow);
+    pods.find(|pod| node_of(pod).as_deref() == Some(node))
+}
+
+/// The labels that a pod selects for its VM: without those that depend on the node that it started on or migrates from,
+/// and without CPU features, which follow from the instance.
+pub(crate) fn lasting(
+    node_selector: Option<&BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    let of_node = [MODEL_LABEL, MIGRATION_LABEL, VENDOR_LABEL, FEATURE_LABEL];
+    let labels = node_selector.into_iter().flatten();
+    let kept = labels.filter(|(key, _)| !of_node.iter().any(|prefix| key.starts_with(prefix)));
+    kept.map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// Drops what no demand depends on: there are as many launchers as VMs.
+pub fn trim(pod: &mut Pod) {
+    pod.metadata.managed_fields = None;
+    pod.metadata.annotations = None;
+    pod.status = None;
+    let Some(spec) = &mut pod.spec else {
+        return;
+    };
+    let resources = |containers: Vec<Container>| -> Vec<Container> {
+        let kept = containers.into_iter().map(|container| Container {
+            resources: container.resources,
+            restart_policy: container.restart_policy,
+            ..Container::default()
+        });
+        kept.collect()
+    };
+    let node_affinity = spec.affinity.take().and_then(|it| it.node_affinity);
+    *spec = PodSpec {
+        node_name: spec.node_name.take(),
+        node_selector: spec.node_selector.take(),
+        affinity: node_affinity.map(|node_affinity| Affinity {
+            node_affinity: Some(node_affinity),
+            ..Affinity::default()
+        }),
+        tolerations: spec.tolerations.take(),
+        containers: resources(std::mem::take(&mut spec.containers)),
+        init_containers: spec.init_containers.take().map(resources),
+        overhead: spec.overhead.take(),
+        ..PodSpec::default()
+    };
 }
 
 /// The source of a migration.
@@ -126,12 +174,28 @@ pub fn is_undecided(node_selector: &BTreeMap<String, String>) -> bool {
 /// The constraints of the first launcher pod of a VM: no model, because it is chosen once the pod
 /// is bound.
 ///
-/// Nodes with an obsolete host model are excluded, as for every VM that may end up with
-/// `host-model`; the upstream proof of concept forgets this for the fallback.
+/// Nodes with an obsolete host model come last, because the VM may end up with `host-model`. They are not excluded:
+/// such a node may support a model by name, and a VM that names it can run there.
 #[must_use]
 pub fn initial(mut placement: Placement) -> Placement {
     placement.node_selector.remove(&best_match_label());
-    avoid_obsolete_hosts(&mut placement.affinity);
+    let preferred = &mut placement
+        .affinity
+        .get_or_insert_with(Affinity::default)
+        .node_affinity
+        .get_or_insert_with(NodeAffinity::default)
+        .preferred_during_scheduling_ignored_during_execution;
+    let preferred = preferred.get_or_insert_default();
+    let term = PreferredSchedulingTerm {
+        preference: NodeSelectorTerm {
+            match_expressions: Some(vec![no_obsolete_host_model()]),
+            match_fields: None,
+        },
+        weight: AVOIDANCE_WEIGHT,
+    };
+    if !preferred.contains(&term) {
+        preferred.push(term);
+    }
     placement
 }
 
@@ -155,7 +219,13 @@ pub fn target(
         HOST_PASSTHROUGH => {}
         HOST_MODEL => {
             placement.node_selector.extend(host_model_labels(source)?);
-            avoid_obsolete_hosts(&mut placement.affinity);
+            // KubeVirt requires it of every target with host-model. A VM that runs on such a node itself would have
+            // no target of its own kind left.
+            if source.labels.contains_key(OBSOLETE_HOST_MODEL_LABEL) {
+                allow_obsolete_hosts(&mut placement.affinity);
+            } else {
+                avoid_obsolete_hosts(&mut placement.affinity);
+            }
         }
         name => {
             let label = format!("{MODEL_LABEL}{name}");
@@ -218,14 +288,41 @@ pub fn carried(node_selector: &BTreeMap<String, String>) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Adds `obsolete-host-model DoesNotExist` to every term. Terms are ORed, so each needs it; an
-/// empty term matches no node and must stay empty.
-fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
-    let avoid = || NodeSelectorRequirement {
+fn no_obsolete_host_model() -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
         key: OBSOLETE_HOST_MODEL_LABEL.to_owned(),
         operator: "DoesNotExist".to_owned(),
         values: None,
+    }
+}
+
+/// Removes `obsolete-host-model DoesNotExist` from every term.
+fn allow_obsolete_hosts(affinity: &mut Option<Affinity>) {
+    let node_affinity = affinity.as_mut().and_then(|it| it.node_affinity.as_mut());
+    let Some(node_affinity) = node_affinity else {
+        return;
     };
+    let required = &mut node_affinity.required_during_scheduling_ignored_during_execution;
+    let terms = required
+        .iter_mut()
+        .flat_map(|it| &mut it.node_selector_terms);
+    let mut matches_any_node = false;
+    for term in terms {
+        let expressions = term.match_expressions.get_or_insert_default();
+        let before = expressions.len();
+        expressions.retain(|it| *it != no_obsolete_host_model());
+        let fields = term.match_fields.as_deref().unwrap_or_default();
+        // A term that is empty now was only there for this; left empty it would match no node.
+        matches_any_node |= before > 0 && expressions.is_empty() && fields.is_empty();
+    }
+    if matches_any_node {
+        *required = None;
+    }
+}
+
+/// Adds `obsolete-host-model DoesNotExist` to every term. Terms are ORed, so each needs it; an
+/// empty term matches no node and must stay empty.
+fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
     let required = &mut affinity
         .get_or_insert_with(Affinity::default)
         .node_affinity
@@ -234,7 +331,7 @@ fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
     let Some(selector) = required else {
         *required = Some(NodeSelector {
             node_selector_terms: vec![NodeSelectorTerm {
-                match_expressions: Some(vec![avoid()]),
+                match_expressions: Some(vec![no_obsolete_host_model()]),
                 match_fields: None,
             }],
         });
@@ -248,8 +345,8 @@ fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
             continue;
         }
         let expressions = term.match_expressions.get_or_insert_default();
-        if !expressions.contains(&avoid()) {
-            expressions.push(avoid());
+        if !expressions.contains(&no_obsolete_host_model()) {
+            expressions.push(no_obsolete_host_model());
         }
     }
 }

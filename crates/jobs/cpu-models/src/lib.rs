@@ -34,6 +34,7 @@ pub mod policy;
 pub mod prospects;
 pub mod reasons;
 pub mod report;
+pub mod resources;
 pub mod review;
 pub mod roles;
 pub mod running;

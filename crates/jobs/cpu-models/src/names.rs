@@ -21,6 +21,8 @@ pub const HOST_MODEL_FEATURE_LABEL: &str = "host-model-required-features.node.ku
 pub const VENDOR_LABEL: &str = "cpu-vendor.node.kubevirt.io/";
 /// On a node: a machine type that its QEMU has.
 pub const MACHINE_LABEL: &str = "machine-type.node.kubevirt.io/";
+/// On a node: kubelet can give VMs dedicated CPUs.
+pub const CPU_MANAGER_LABEL: &str = "kubevirt.io/cpumanager";
 /// On a node: its host model is in KubeVirt's list of obsolete models.
 pub const OBSOLETE_HOST_MODEL_LABEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
 /// On a node: its virt-handler sends heartbeats.

@@ -11,6 +11,8 @@ use crate::policy::Policy;
 /// What a VM would get on the nodes that it could start on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prospects {
+    /// How many nodes the cluster has.
+    pub of: usize,
     /// How many nodes it could start on.
     pub nodes: usize,
     /// On how many of them it would fall back to `host-model`.
@@ -19,12 +21,21 @@ pub struct Prospects {
     pub why: Option<Fallback>,
 }
 
+/// Whether a VM can start on no node of the cluster now; false without nodes, where nothing can be said about the VM.
+pub fn is_excluded_everywhere(index: &Index, policy: &Policy, machine: &Machine) -> bool {
+    let selection = index.select(&machine.demand, policy.scope);
+    selection.eligible.is_clear() && !index.is_empty()
+}
+
 /// Decides for each node that a VM could start on now.
 pub fn prospects(index: &Index, policy: &Policy, machine: &Machine) -> Prospects {
     let mut survey = Survey::new(index, policy);
     let pool = survey.pool(&machine.demand);
     let places: Vec<usize> = survey.pool_at(pool).selection.eligible.ones().collect();
-    let mut found = Prospects::default();
+    let mut found = Prospects {
+        of: index.len(),
+        ..Prospects::default()
+    };
     for place in places {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let Some(node) = index.node(place) else {
@@ -40,8 +51,19 @@ pub fn prospects(index: &Index, policy: &Policy, machine: &Machine) -> Prospects
 }
 
 impl Prospects {
-    /// The admission warning if every node leads to the fallback.
+    /// Whether the demand of the VM excludes every node of the cluster.
+    pub fn excludes_all(&self) -> bool {
+        self.nodes == 0 && self.of > 0
+    }
+
+    /// The admission warning if no node can run the VM, or every node leads to the fallback.
     pub fn warning(&self) -> Option<String> {
+        if self.excludes_all() {
+            return Some(format!(
+                "best-match-model: none of the {} nodes can run the VM now: check its nodeSelector, affinity, tolerations, CPU features and devices",
+                self.of
+            ));
+        }
         let why = self.why.as_ref()?;
         // Not if some nodes lead to a model: the scheduler may choose one of those, and a warning
         // on most creations would be ignored soon.

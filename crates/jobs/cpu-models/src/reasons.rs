@@ -9,6 +9,8 @@ const POLICY: &str = "CpuModelPolicy";
 /// The event reasons.
 pub const EVENTS: &[Event] = events! {
     Normal "CpuModelChosen" INSTANCE => "a CPU model was chosen for a VM that starts";
+    Warning "NoEligibleNode" INSTANCE
+        => "no node of the cluster can run a VM that waits for its CPU model";
     Warning "NoMigrationTarget" INSTANCE => "no other node supports the CPU model of a VM: it cannot migrate";
     Warning "CpuModelStranded" INSTANCE => "fewer nodes support the CPU model of a VM than the policy requires";
     Normal "MigrationTargetsBack" INSTANCE => "enough nodes support the CPU model of a VM again";

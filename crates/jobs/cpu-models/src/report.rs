@@ -68,9 +68,30 @@ pub struct Notice {
     pub message: String,
 }
 
+/// Where and why a VM has its model, for its events.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// The node that the VM runs on.
+    pub node: &'a str,
+    /// The reason of the choice, in CamelCase.
+    pub reason: &'a str,
+}
+
+/// The warning about a VM without a model that no node of the cluster can run.
+pub fn excluded(nodes: usize) -> Notice {
+    Notice {
+        warning: true,
+        reason: "NoEligibleNode",
+        message: format!(
+            "none of the {nodes} nodes can run the VM now: check nodeSelector, affinity, tolerations and resource requests of its virt-launcher pod"
+        ),
+    }
+}
+
 /// The events for the changes between two reviews of a VM. `before` is `None` while the VM had no
 /// model.
-pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
+pub fn notices(choice: Choice<'_>, before: Option<&Review>, now: &Review) -> Vec<Notice> {
+    let Choice { node, reason } = choice;
     let mut found = Vec::new();
     let mut emit = |warning, reason, message: fmt::Arguments<'_>| {
         found.push(Notice {
@@ -84,7 +105,10 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
         emit(
             false,
             "CpuModelChosen",
-            format_args!("chose CPU model {model}; {}", Targets(now)),
+            format_args!(
+                "chose CPU model {model} on node {node} ({reason}); {}",
+                Targets(now)
+            ),
         );
     }
     let stranded = before.and_then(|before| before.stranded);
@@ -95,13 +119,16 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
             true,
             "NoMigrationTarget",
             format_args!(
-                "no other eligible node supports CPU model {model}: the VM cannot migrate"
+                "no other eligible node supports CPU model {model}: the VM cannot migrate from node {node}"
             ),
         ),
         Some(Stranded::BelowThreshold) => emit(
             true,
             "CpuModelStranded",
-            format_args!("too few nodes support CPU model {model}: {}", Targets(now)),
+            format_args!(
+                "too few nodes support CPU model {model} of the VM on node {node}: {}",
+                Targets(now)
+            ),
         ),
         None => emit(
             false,
@@ -133,11 +160,12 @@ struct Targets<'a>(&'a Review);
 impl fmt::Display for Targets<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let review = self.0;
-        write!(f, "{} migration targets", review.targets)?;
+        let nodes = if review.targets == 1 { "node" } else { "nodes" };
+        write!(f, "{} other {nodes} can take the VM", review.targets)?;
         match &review.threshold {
             Some(needed) => write!(
                 f,
-                ", supported by {} of {} eligible nodes, {} required",
+                "; {} of {} eligible nodes support the model, {} required",
                 review.supporters, needed.eligible, needed.nodes
             ),
             None => Ok(()),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::decide::{NodeContext, Survey};
 use crate::index::{Index, ModelId};
 use crate::machine::{Requested, RunningVm};
-use crate::names::{HOST_MODEL, HOST_PASSTHROUGH};
+use crate::names::{HOST_MODEL, HOST_PASSTHROUGH, OBSOLETE_HOST_MODEL_LABEL};
 use crate::policy::{Needed, Policy};
 
 /// The state of a running VM.
@@ -194,7 +194,7 @@ impl<'a> Survey<'a> {
         current: CurrentModel<'_>,
         running: &RunningVm,
     ) -> (u32, bool) {
-        let bits = match current {
+        let mut bits = match current {
             CurrentModel::Named(name) => {
                 let Some(id) = self.recorded_model(name).id else {
                     return (0, false);
@@ -208,6 +208,11 @@ impl<'a> Survey<'a> {
             CurrentModel::HostModel => Arc::new(self.index().with_all(&running.carried)),
             CurrentModel::HostPassthrough | CurrentModel::Undecided => return (0, false),
         };
+        // As in the target pods of `launcher::target`.
+        let obsolete = self.index().with_key(OBSOLETE_HOST_MODEL_LABEL);
+        if let Some(obsolete) = obsolete.filter(|nodes| !nodes.contains(place.at)) {
+            obsolete.take_from(Arc::make_mut(&mut bits));
+        }
         let nodes = &self.pool_at(place.pool).of_vendor(place.within).nodes;
         let all = bits.intersection_count(nodes);
         let here = bits.contains(place.at as usize);

@@ -15,8 +15,7 @@ use crate::machine::{Machine, Requested, RunningVm};
 use crate::names::HOST_MODEL;
 use crate::settings::Settings;
 
-/// All instances that are not finished, by namespace and name. `pods` supplies the selectors of the
-/// launchers of those with `host-model`.
+/// All instances that are not finished, by namespace and name, with those of the pods that are their launchers.
 pub fn running<'a, P: Borrow<Pod>>(
     instances: impl IntoIterator<Item = &'a VirtualMachineInstance>,
     pods: &[P],
@@ -33,15 +32,9 @@ pub fn running<'a, P: Borrow<Pod>>(
     let alive = instances.into_iter().filter(|it| is_alive(it));
     let mut machines: Vec<RunningVm> = alive
         .map(|instance| {
-            let mut running = placed(instance, settings);
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            // Pods are needed for these only; the selectors of others follow from their model.
-            if has_host_model(&running)
-                && let Some(pods) = launchers.get(uid)
-            {
-                carry(&mut running, pods);
-            }
-            running
+            let pods = launchers.get(uid).map(Vec::as_slice);
+            placed(instance, pods.unwrap_or_default(), settings)
         })
         .collect();
     machines.sort_by(|a, b| {
@@ -56,9 +49,17 @@ pub fn is_alive(instance: &VirtualMachineInstance) -> bool {
     ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
 }
 
-/// The VM of an instance, with the default model that KubeVirt's webhook fills in.
-pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machine {
-    let mut machine = Machine::of_instance(instance, &settings.node_selector);
+/// The VM of an instance, with the default model that KubeVirt's webhook fills in. Its launcher decides where it can
+/// run; without one, the spec of the instance.
+pub fn machine(
+    instance: &VirtualMachineInstance,
+    launcher: Option<&Pod>,
+    settings: &Settings,
+) -> Machine {
+    let mut machine = match launcher {
+        Some(pod) => Machine::of_launcher(instance, pod),
+        None => Machine::of_instance(instance, &settings.node_selector),
+    };
     // No model reads as host-model too; what KubeVirt's webhook has not completed gets the default.
     if machine.requested == Requested::HostModel {
         let spec = &instance.spec;
@@ -67,27 +68,29 @@ pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machin
     machine
 }
 
-/// An instance with its node and recorded model.
-pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> RunningVm {
-    RunningVm {
-        machine: machine(instance, settings),
-        node: instance.node_name().unwrap_or_default().to_owned(),
-        recorded: recorded(instance).map(str::to_owned),
-        carried: BTreeMap::new(),
-    }
-}
-
-/// Whether the selector of its launcher pod determines where a VM can migrate.
-pub fn has_host_model(running: &RunningVm) -> bool {
-    match &running.recorded {
+/// An instance with its node, its recorded model and, of its pods, the launcher on that node.
+pub fn placed<P: Borrow<Pod>>(
+    instance: &VirtualMachineInstance,
+    pods: &[P],
+    settings: &Settings,
+) -> RunningVm {
+    let node = instance.node_name().unwrap_or_default().to_owned();
+    let launcher = launcher::on_node(&node, pods);
+    let machine = machine(instance, launcher, settings);
+    let recorded = recorded(instance).map(str::to_owned);
+    let has_host_model = match &recorded {
         Some(model) => model == HOST_MODEL,
-        None => running.machine.requested == Requested::HostModel,
-    }
-}
-
-/// Records the selector of the launcher pod on the node of a VM.
-pub fn carry<P: Borrow<Pod>>(running: &mut RunningVm, pods: &[P]) {
-    if let Some(selector) = launcher::selector_on(&running.node, pods) {
-        running.carried = launcher::carried(&selector);
+        None => machine.requested == Requested::HostModel,
+    };
+    let selector = launcher.and_then(|pod| pod.spec.as_ref()?.node_selector.as_ref());
+    RunningVm {
+        machine,
+        node,
+        recorded,
+        // The labels of other models follow from the model.
+        carried: selector
+            .filter(|_| has_host_model)
+            .map(launcher::carried)
+            .unwrap_or_default(),
     }
 }

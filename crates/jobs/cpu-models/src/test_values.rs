@@ -28,6 +28,7 @@ pub(crate) fn node(name: &str, vendor: &str, models: &[&str]) -> NodeInputs {
         ready: true,
         taints: Vec::new(),
         architecture: Some("amd64".to_owned()),
+        allocatable: BTreeMap::new(),
     }
 }
 
@@ -88,6 +89,8 @@ pub(crate) fn machine(mut spec: Value) -> Machine {
         forbidden_features: &forbidden,
         architecture: Some(spec["architecture"].as_str().unwrap_or("amd64")),
         machine_type: None,
+        dedicated_cpus: false,
+        resources: BTreeMap::new(),
     });
     Machine {
         namespace: "default".to_owned(),

@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use api::kubevirt::{VirtualMachineInstance, labels};
 use cluster_view::cpu::{CpuView, ViewChange};
-use cpu_models::instance::{is_ours, recorded};
-use cpu_models::launcher::instance_name;
-use cpu_models::report::notices;
-use cpu_models::running::{carry, has_host_model, is_alive, placed};
+use cpu_models::instance::{is_ours, reason, recorded};
+use cpu_models::launcher::{instance_name, trim as trim_launcher};
+use cpu_models::prospects::is_excluded_everywhere;
+use cpu_models::report::{Choice, Notice, excluded, notices};
+use cpu_models::running::{is_alive, machine, placed};
 use cpu_models::{Policy, Review, Survey, review};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Cache, Error, Events, Index, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
@@ -181,20 +182,6 @@ fn trim(instance: &mut VirtualMachineInstance) {
     }
 }
 
-/// Keeps the owner, the node and the node selector of a launcher: there are as many as instances.
-fn trim_launcher(pod: &mut Pod) {
-    pod.metadata.managed_fields = None;
-    pod.metadata.annotations = None;
-    pod.status = None;
-    if let Some(spec) = &mut pod.spec {
-        *spec = PodSpec {
-            node_name: spec.node_name.take(),
-            node_selector: spec.node_selector.take(),
-            ..PodSpec::default()
-        };
-    }
-}
-
 /// Index key: the uid of the instance that owns a launcher.
 fn created_by(pod: &Pod) -> Vec<String> {
     let uid = pod.labels().get(labels::CREATED_BY);
@@ -248,15 +235,12 @@ impl CpuModelController {
             return Ok(Next::Wait);
         };
         if recorded(&instance).is_none() {
-            self.reviews.set_pending(key);
             self.report.forget(key);
+            self.warn_if_excluded(key, &instance);
             return self.repair(key, &instance).await;
         }
         let settings = self.watch.settings();
-        let mut running = placed(&instance, &settings);
-        if has_host_model(&running) {
-            carry(&mut running, &self.pods(&instance));
-        }
+        let running = placed(&instance, &self.pods(&instance), &settings);
         let review = review(&self.watch.index(), &settings.policy, &running);
         let before = self
             .reviews
@@ -313,12 +297,39 @@ impl CpuModelController {
         before: Option<&Review>,
         now: &Review,
     ) {
-        for notice in notices(before, now) {
-            if notice.warning {
-                self.events.warning(instance, notice.reason, notice.message);
-            } else {
-                self.events.normal(instance, notice.reason, notice.message);
-            }
+        let choice = Choice {
+            node: instance.node_name().unwrap_or_default(),
+            reason: reason(instance),
+        };
+        for notice in notices(choice, before, now) {
+            self.emit(instance, notice);
+        }
+    }
+
+    fn emit(&self, instance: &VirtualMachineInstance, notice: Notice) {
+        if notice.warning {
+            self.events.warning(instance, notice.reason, notice.message);
+        } else {
+            self.events.normal(instance, notice.reason, notice.message);
+        }
+    }
+
+    /// Records an instance without a model; emits a warning if no node can run it any more.
+    fn warn_if_excluded(&self, key: &Key, instance: &VirtualMachineInstance) {
+        // The spec of the instance is trimmed; without a launcher there is not enough to judge by.
+        let launchers = self.pods(instance);
+        let launcher = launchers
+            .iter()
+            .find(|pod| pod.metadata.deletion_timestamp.is_none());
+        let settings = self.watch.settings();
+        let nodes = self.watch.index();
+        let is_excluded = launcher.is_some_and(|pod| {
+            let machine = machine(instance, Some(pod), &settings);
+            instance.node_name().is_none()
+                && is_excluded_everywhere(&nodes, &settings.policy, &machine)
+        });
+        if self.reviews.set_pending(key, is_excluded) {
+            self.emit(instance, excluded(nodes.len()));
         }
     }
 

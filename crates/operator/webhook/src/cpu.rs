@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use api::kubevirt::{GROUP, VERSION, labels};
 use cluster_view::cpu::CpuView;
 use cpu_models::admission::{HANDED_OVER, is_handed_over};
-use cpu_models::names::{BEST_MATCH_MODEL, MODEL_LABEL};
+use cpu_models::names::{BEST_MATCH_MODEL, MODEL_LABEL, REQUESTED_MODEL_ANNOTATION};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -52,6 +52,15 @@ impl CpuModels {
 
     fn client(&self) -> Client {
         self.watches.client.clone()
+    }
+
+    /// Whether VMs without a model get `best-match-model`; true while it is not known, so that none is missed.
+    pub(crate) async fn is_default(&self) -> bool {
+        let view = self.watch().await.ok();
+        view.is_none_or(|view| {
+            let default = view.settings().default_model.clone();
+            default.as_deref() == Some(BEST_MATCH_MODEL)
+        })
     }
 
     /// Nodes and settings, once synced.
@@ -93,8 +102,11 @@ pub(crate) async fn review(
 ///
 /// Two of them are `Fail`: without an answer a pod would wait for a node that cannot exist, or a virtual machine would
 /// start with an invalid model. KubeVirt retries both. Their match conditions are so narrow that no other request waits
-/// for them. The others are `Ignore`.
-pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
+/// for them. The others are `Ignore`, and are called only for VMs that leave the choice to Medley: a hung webhook delays
+/// no other.
+///
+/// `by_default` is whether VMs without a model get `best-match-model`.
+pub(crate) fn webhooks(by_default: bool) -> Vec<WebhookRegistration> {
     let of = |group: &str, version: &str, plurals: &[&str]| {
         json!({
             "apiGroups": [group],
@@ -108,20 +120,32 @@ pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
     let asks = format!(
         "has(object.spec.nodeSelector) && '{MODEL_LABEL}{BEST_MATCH_MODEL}' in object.spec.nodeSelector"
     );
-    let asks_not = format!("!({asks})");
+    // KubeVirt copies the annotations of a VMI to its pods.
+    let is_ours = format!(
+        "has(object.metadata.annotations) && '{REQUESTED_MODEL_ANNOTATION}' in object.metadata.annotations && !({asks})"
+    );
     let has_model = |spec: &str| {
         format!("has({spec}.domain) && has({spec}.domain.cpu) && has({spec}.domain.cpu.model)")
     };
-    let handed_over = format!(
-        "has(object.status) && has(object.status.phase) && object.status.phase in ['{}'] && {} && object.spec.domain.cpu.model == '{BEST_MATCH_MODEL}'",
+    let in_phase = format!(
+        "has(object.status) && has(object.status.phase) && object.status.phase in ['{}']",
         HANDED_OVER.join("', '"),
+    );
+    // Never true for a KubeVirt whose CRD does not have the field.
+    let drops_model = format!(
+        "{in_phase} && !has(object.status.prefferedModel) && has(oldObject.status) && has(oldObject.status.prefferedModel)"
+    );
+    let handed_over = format!(
+        "{in_phase} && {} && object.spec.domain.cpu.model == '{BEST_MATCH_MODEL}'",
         has_model("object.spec"),
     );
     let chooses = |spec: &str| {
-        format!(
-            "!({}) || {spec}.domain.cpu.model in ['', '{BEST_MATCH_MODEL}']",
-            has_model(spec)
-        )
+        let has_model = has_model(spec);
+        if by_default {
+            format!("!({has_model}) || {spec}.domain.cpu.model in ['', '{BEST_MATCH_MODEL}']")
+        } else {
+            format!("{has_model} && {spec}.domain.cpu.model == '{BEST_MATCH_MODEL}'")
+        }
     };
     let webhook = |name: &str, failure_policy, seconds| WebhookRegistration {
         name: format!("{name}.cpu.medley.dev"),
@@ -151,16 +175,16 @@ pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
             objects: json!({ "matchExpressions": [
                 { "key": labels::MIGRATION, "operator": "Exists" },
             ] }),
-            conditions: vec![condition("is-not-checked-elsewhere", &asks_not)],
+            conditions: vec![condition("has-a-chosen-model", &is_ours)],
             // A migration without our labels still works between most nodes; blocking evacuations because the webhook
             // is down would stop node drains.
-            ..webhook("targets", "Ignore", 5)
+            ..webhook("targets", "Ignore", 3)
         },
         WebhookRegistration {
             rule: of(GROUP, VERSION, &[INSTANCES]),
             operations: &["CREATE"],
             conditions: vec![condition("leaves-the-choice", &chooses("object.spec"))],
-            ..webhook("instances", "Ignore", 5)
+            ..webhook("instances", "Ignore", 3)
         },
         WebhookRegistration {
             rule: of(GROUP, VERSION, &[MACHINES]),
@@ -168,7 +192,13 @@ pub(crate) fn webhooks() -> Vec<WebhookRegistration> {
                 "leaves-the-choice",
                 &chooses("object.spec.template.spec"),
             )],
-            ..webhook("machines", "Ignore", 5)
+            ..webhook("machines", "Ignore", 3)
+        },
+        WebhookRegistration {
+            rule: of(GROUP, VERSION, &[INSTANCES]),
+            operations: &["UPDATE"],
+            conditions: vec![condition("drops-the-model", &drops_model)],
+            ..webhook("status", "Ignore", 3)
         },
     ]
 }

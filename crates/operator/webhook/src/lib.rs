@@ -53,9 +53,10 @@ pub use review::answer;
 pub use trust::{Certificates, Trust};
 
 use callers::Callers;
+use cpu::CpuModels;
 use health::Registration;
 use publish::Publisher;
-use register::{register_cpu_models, register_images, registered};
+use register::{cpu_models_differ, register_cpu_models, register_images, registered};
 use review::Reviewer;
 use trust::LoadedCertificate;
 
@@ -265,7 +266,15 @@ pub async fn register_webhooks(
         // is written, and without the node cache each of them would be rejected.
         running.follow_nodes().await;
     }
-    register_fixed(client, &trust.current(), webhook_address, webhooks).await?;
+    let cpu_models = running.reviewer.cpu_models.clone();
+    register_fixed(
+        client,
+        &trust.current(),
+        webhook_address,
+        webhooks,
+        &cpu_models,
+    )
+    .await?;
     if let Some(settings) = &webhooks.placement {
         let placements = &running.reviewer.placements;
         placements.use_settings(settings.clone());
@@ -279,14 +288,21 @@ pub async fn register_webhooks(
         client.clone(),
         trust.clone(),
         webhook_address.clone(),
-        webhooks.registrations(),
+        webhooks.clone(),
+        cpu_models.clone(),
         running.health.clone(),
     );
     let registering = async move {
         loop {
             trust.changed().await;
-            while let Err(error) =
-                register_fixed(&client, &trust.current(), &webhook_address, &webhooks).await
+            while let Err(error) = register_fixed(
+                &client,
+                &trust.current(),
+                &webhook_address,
+                &webhooks,
+                &cpu_models,
+            )
+            .await
             {
                 warn!(%error, "cannot register the webhooks again; retrying");
                 tokio::time::sleep(REGISTRATION_RETRY_DELAY).await;
@@ -309,12 +325,20 @@ async fn verify_registration(
     client: Client,
     trust: Trust,
     webhook_address: WebhookAddress,
-    names: Vec<&'static str>,
+    webhooks: Webhooks,
+    cpu_models: CpuModels,
     health: Health,
 ) {
+    let names = webhooks.registrations();
     let mut before = None;
     loop {
         tokio::time::sleep(REGISTRATION_CHECK_INTERVAL).await;
+        if webhooks.cpu_models
+            && let Err(error) =
+                restore_cpu_models(&client, &trust.peek(), &webhook_address, &cpu_models).await
+        {
+            warn!(%error, "cannot restore the registration for CPU models; retrying");
+        }
         match registered(&client, &names, &trust.peek(), &webhook_address).await {
             Ok(None) => {
                 before = None;
@@ -334,12 +358,29 @@ async fn verify_registration(
     }
 }
 
-/// Registers the webhooks whose registration depends only on the CA.
+/// Registers the webhooks for CPU models again if their registration was deleted or edited, or the default model of the
+/// cluster changed: without them, VMs with `best-match-model` would not start.
+async fn restore_cpu_models(
+    client: &Client,
+    authority: &str,
+    webhook_address: &WebhookAddress,
+    cpu_models: &CpuModels,
+) -> Result<(), Error> {
+    let by_default = cpu_models.is_default().await;
+    if let Some(difference) = cpu_models_differ(client, webhook_address, by_default).await? {
+        warn!(difference, "restoring the registration for CPU models");
+        register_cpu_models(client, authority, webhook_address, by_default).await?;
+    }
+    Ok(())
+}
+
+/// Registers the webhooks whose registration depends only on the CA and the default CPU model.
 async fn register_fixed(
     client: &Client,
     authority: &str,
     webhook_address: &WebhookAddress,
     webhooks: &Webhooks,
+    cpu_models: &CpuModels,
 ) -> Result<(), Error> {
     if webhooks.approvals {
         let publisher = Publisher::new(client, webhook_address);
@@ -354,7 +395,8 @@ async fn register_fixed(
         register_images(client, authority, webhook_address, &webhooks.layers).await?;
     }
     if webhooks.cpu_models {
-        register_cpu_models(client, authority, webhook_address).await?;
+        let by_default = cpu_models.is_default().await;
+        register_cpu_models(client, authority, webhook_address, by_default).await?;
     }
     Ok(())
 }

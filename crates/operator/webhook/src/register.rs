@@ -177,14 +177,55 @@ pub(crate) async fn register_images(
 ///
 /// Requests that would do lasting damage without an answer fail closed, and KubeVirt retries them: a pod that no node
 /// can run, and an instance handed over without its model. The others fail open.
+///
+/// `by_default` is whether VMs without a model get `best-match-model`.
 pub(crate) async fn register_cpu_models(
     client: &Client,
     authority: &str,
     webhook_address: &WebhookAddress,
+    by_default: bool,
 ) -> Result<(), Error> {
-    let webhooks = cpu::webhooks().into_iter();
+    let webhooks = cpu::webhooks(by_default).into_iter();
     let webhooks = webhooks.map(|registration| registration.webhook(authority, webhook_address));
     apply(client, api::cpu::WEBHOOK, webhooks.collect()).await
+}
+
+/// How the registration for CPU models differs from the one that [`register_cpu_models`] writes, apart from address and
+/// CA; `None` if it does not.
+pub(crate) async fn cpu_models_differ(
+    client: &Client,
+    webhook_address: &WebhookAddress,
+    by_default: bool,
+) -> Result<Option<String>, Error> {
+    let name = api::cpu::WEBHOOK;
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let found = api.get(name).await.not_found_as_none();
+    let found = found.map_err(runtime::Error::api(format!(
+        "getting MutatingWebhookConfiguration {name}"
+    )))?;
+    let Some(found) = found else {
+        return Ok(Some(format!("MutatingWebhookConfiguration {name} is gone")));
+    };
+    let found = serde_json::to_value(&found.webhooks).unwrap_or_default();
+    let found: Vec<&Value> = found.as_array().into_iter().flatten().collect();
+    let webhooks = cpu::webhooks(by_default).into_iter();
+    // Another address or CA is that of a webhook that is replaced or replaces this one: `registered` reports it.
+    let mut webhooks = webhooks.map(|it| it.webhook("", webhook_address));
+    Ok(webhooks.find_map(|webhook| difference(&webhook, &found)))
+}
+
+/// How the registered webhook of this name differs, apart from address and CA.
+fn difference(webhook: &Value, registered: &[&Value]) -> Option<String> {
+    let name = &webhook["name"];
+    let Some(same) = registered.iter().find(|it| it["name"] == *name) else {
+        return Some(format!("webhook {name} is gone"));
+    };
+    let mut fields = webhook.as_object().into_iter().flatten();
+    let differs = |(field, value): &(&String, &Value)| {
+        *field != "clientConfig" && same[field.as_str()] != **value
+    };
+    let (field, _) = fields.find(differs)?;
+    Some(format!("{field} of webhook {name} was changed"))
 }
 
 /// Registers the placement webhook with what the PlacementPolicies say about it.
@@ -261,11 +302,16 @@ impl WebhookRegistration {
             "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
         });
-        if !self.objects.is_null() {
-            webhook["objectSelector"] = self.objects;
-        }
-        if !self.namespaces.is_null() {
-            webhook["namespaceSelector"] = self.namespaces;
+        // Always, as the API server defaults them: a selector that another manager adds could not be undone otherwise.
+        for (field, selector) in [
+            ("objectSelector", self.objects),
+            ("namespaceSelector", self.namespaces),
+        ] {
+            webhook[field] = if selector.is_null() {
+                json!({})
+            } else {
+                selector
+            };
         }
         if !self.conditions.is_empty() {
             webhook["matchConditions"] = self.conditions.into();
@@ -337,6 +383,33 @@ async fn apply(client: &Client, name: &str, webhooks: Vec<Value>) -> Result<(), 
 mod tests {
     use super::*;
     use rstest::rstest;
+
+    #[test]
+    fn edits_of_a_registered_webhook_are_found() {
+        let webhook = json!({
+            "name": "a", "timeoutSeconds": 5, "clientConfig": { "url": "https://a" },
+            "matchConditions": [{ "name": "c", "expression": "true" }], "objectSelector": {},
+        });
+        let same = webhook.clone();
+        assert_eq!(difference(&webhook, &[&same]), None);
+        assert!(difference(&webhook, &[]).is_some());
+        for (field, value, is_edit) in [
+            ("timeoutSeconds", json!(30), true),
+            ("matchConditions", json!(null), true),
+            (
+                "objectSelector",
+                json!({ "matchLabels": { "a": "b" } }),
+                true,
+            ),
+            ("clientConfig", json!({ "url": "https://b" }), false),
+        ] {
+            let mut edited = webhook.clone();
+            edited[field] = value;
+            let found = difference(&webhook, &[&edited]);
+            assert_eq!(found.is_some(), is_edit, "{found:?}");
+            assert!(found.is_none_or(|it| it.contains(field)));
+        }
+    }
 
     fn service(port: u16) -> WebhookAddress {
         WebhookAddress::Service {

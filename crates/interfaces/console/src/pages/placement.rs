@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::kubevirt::labels::CREATED_BY;
 use api::mode::Ownership;
 use api::node;
 use askama::Template;
@@ -70,8 +71,13 @@ impl Shown for Pod {
             // Identifies the VM of a launcher pod.
             labels.retain(|name, _| name.starts_with("kubevirt.io/"));
         }
+        let labels = self.metadata.labels.as_ref();
+        // What launchers request decides where VMs can migrate (the pages about CPU models).
+        let is_launcher = labels.is_some_and(|labels| labels.contains_key(CREATED_BY));
         if let Some(spec) = self.spec.take() {
             let kept = |it: Container| Container {
+                resources: it.resources.filter(|_| is_launcher),
+                restart_policy: it.restart_policy,
                 name: it.name,
                 image: it.image,
                 image_pull_policy: it.image_pull_policy,
@@ -91,6 +97,7 @@ impl Shown for Pod {
                 node_name: spec.node_name,
                 node_selector: spec.node_selector,
                 os: spec.os,
+                overhead: spec.overhead,
                 runtime_class_name: spec.runtime_class_name,
                 scheduling_gates: spec.scheduling_gates,
                 tolerations: spec.tolerations,

@@ -4,7 +4,7 @@ use api::kubevirt::VirtualMachineInstanceSpec;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{ModelChoice, unsupported_model};
+use super::{ModelChoice, kept_status, unsupported_model};
 
 #[rstest]
 #[case("arm64", "best-match-model", true)]
@@ -36,4 +36,21 @@ fn earlier_choice_stays_after_the_hand_over() {
     };
     assert_eq!(with_phase("Running"), Some(choice));
     assert_eq!(with_phase("Scheduling"), None, "a copy of another instance");
+}
+
+#[rstest]
+#[case::dropped(json!({ "prefferedModel": "EPYC" }), json!({ "phase": "Running" }), true)]
+#[case::kept(json!({ "prefferedModel": "EPYC" }), json!({ "prefferedModel": "EPYC" }), false)]
+#[case::changed(json!({ "prefferedModel": "EPYC" }), json!({ "prefferedModel": "EPYC-Rome" }), false)]
+#[case::never_there(json!({ "phase": "Running" }), json!({ "phase": "Running" }), false)]
+#[case::no_status(json!({ "prefferedModel": "EPYC" }), json!(null), false)]
+fn dropped_preferred_model_is_restored(
+    #[case] old: serde_json::Value,
+    #[case] new: serde_json::Value,
+    #[case] restored: bool,
+) {
+    let patch = kept_status(&json!({ "status": old }), &json!({ "status": new }));
+    let expected = json!({ "op": "add", "path": "/status/prefferedModel", "value": "EPYC" });
+    let expected = if restored { vec![expected] } else { Vec::new() };
+    assert_eq!(patch, expected);
 }

@@ -6,6 +6,7 @@ use api::node;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 use crate::names::{HOST_MODEL_LABEL, TRUE, VENDOR_LABEL};
+use crate::resources::{Resources, amounts};
 use crate::table::{self, Vendor};
 
 /// What the index reads of a node.
@@ -23,6 +24,8 @@ pub struct NodeInputs {
     pub taints: Vec<Taint>,
     /// The architecture as GOARCH spells it.
     pub architecture: Option<String>,
+    /// `status.allocatable`. Empty if the node reports none: then it counts as having what a VM requests.
+    pub allocatable: Resources,
 }
 
 impl NodeInputs {
@@ -39,6 +42,12 @@ impl NodeInputs {
                 .and_then(|spec| spec.taints.clone())
                 .unwrap_or_default(),
             architecture: node::architecture(node).map(str::to_owned),
+            allocatable: node
+                .status
+                .as_ref()
+                .and_then(|status| status.allocatable.as_ref())
+                .map(amounts)
+                .unwrap_or_default(),
         }
     }
 

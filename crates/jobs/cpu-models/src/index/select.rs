@@ -8,6 +8,7 @@ use machinery::selector::{Operator, Requirement};
 use super::Index;
 use super::set::NodeSet;
 use crate::demand::Demand;
+use crate::names::TRUE;
 
 /// The nodes that meet a demand.
 #[derive(Debug, Clone)]
@@ -32,14 +33,13 @@ impl Index {
                 nodes.take_from(&mut matching);
             }
         }
-        // No launcher selects machine types in releases of KubeVirt whose nodes have no such labels.
-        if let Some(nodes) = demand
-            .machine_label
-            .as_ref()
-            .and_then(|it| self.labels.with_key(it))
-        {
-            keep(&mut matching, Some(nodes));
+        // No launcher selects these labels in releases of KubeVirt whose nodes do not have them.
+        for key in &demand.if_reported {
+            if self.labels.with_key(key).is_some() {
+                keep(&mut matching, self.labels.with(key, TRUE));
+            }
         }
+        self.capacity.keep(&mut matching, &demand.resources);
         if let Some(wanted) = &demand.architecture {
             // A node that reports no architecture may have any.
             for (name, nodes) in &self.architectures {

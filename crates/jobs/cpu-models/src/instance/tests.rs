@@ -3,7 +3,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::index::Index;
-use crate::names::{FEATURE_LABEL, MACHINE_LABEL, NODE_ANNOTATION, REASON_ANNOTATION};
+use crate::names::{
+    CPU_MANAGER_LABEL, FEATURE_LABEL, MACHINE_LABEL, NODE_ANNOTATION, REASON_ANNOTATION,
+};
 use crate::policy::Policy;
 use crate::prospects::prospects;
 use crate::test_values::{labelled, node};
@@ -125,4 +127,36 @@ fn repair_depends_on_the_phase_and_the_webhook(
     let mut instance = instance(json!({}));
     instance.status.get_or_insert_default().phase = Some(phase.to_owned());
     assert_eq!(Repair::of(&instance, registered), repair);
+}
+
+/// Before there is a launcher pod, the spec shows what it will request.
+#[rstest]
+#[case::nothing(json!({}), 4)]
+#[case::dedicated(json!({ "cpu": { "dedicatedCpuPlacement": true } }), 1)]
+#[case::gpus(json!({ "devices": { "gpus": [
+    { "name": "a", "deviceName": "example.com/gpu" }, { "name": "b", "deviceName": "example.com/gpu" },
+] } }), 1)]
+#[case::host_device(json!({ "devices": { "hostDevices": [{ "name": "a", "deviceName": "example.com/gpu" }] } }), 2)]
+#[case::hugepages(json!({ "memory": { "hugepages": { "pageSize": "2Mi" }, "guest": "1Gi" } }), 1)]
+#[case::too_many_hugepages(json!({ "memory": { "hugepages": { "pageSize": "2Mi" }, "guest": "3Gi" } }), 0)]
+#[case::limits(json!({ "resources": { "limits": { "example.com/gpu": 2 } } }), 1)]
+#[case::memory(json!({ "resources": { "requests": { "memory": "1Ti" } } }), 0)]
+fn spec_shows_what_its_pod_will_request(#[case] domain: Value, #[case] nodes: usize) {
+    let with = |name: &str, resource: &str, amount: i64| {
+        let mut node = node(name, "Intel", &["Nehalem"]);
+        let memory = ("memory".to_owned(), 8_000_000_000_000);
+        node.allocatable = [memory, (resource.to_owned(), amount)].into();
+        node
+    };
+    let cpu_manager = [(CPU_MANAGER_LABEL, "true")];
+    let no_cpu_manager = [(CPU_MANAGER_LABEL, "false")];
+    let index = Index::new([
+        labelled(with("dedicated", "cpu", 4000), &cpu_manager),
+        labelled(with("gpu", "example.com/gpu", 1000), &no_cpu_manager),
+        with("gpus", "example.com/gpu", 2000),
+        with("huge", "hugepages-2Mi", 2_147_483_648_000),
+    ]);
+    let instance = instance(json!({ "domain": domain }));
+    let machine = Machine::of_instance(&instance, &BTreeMap::new());
+    assert_eq!(prospects(&index, &Policy::default(), &machine).nodes, nodes);
 }

@@ -42,11 +42,82 @@ fn first_pod_drops_best_match_label_and_keeps_features() {
         json!({ "cpu-feature.node.kubevirt.io/aes": "true", "kubevirt.io/schedulable": "true" }),
     );
     assert_eq!(after.node_selector, kept);
-    assert_eq!(
-        required(&after),
-        json!({ "nodeSelectorTerms": [{ "matchExpressions": [avoided()] }] })
-    );
+    assert_eq!(required(&after), Value::Null, "no node is excluded");
+    let affinity = json!(after.affinity);
+    let preferred = &affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    let expected = json!([{ "weight": 100, "preference": { "matchExpressions": [avoided()] } }]);
+    assert_eq!(*preferred, expected);
     assert_eq!(initial(after.clone()), after, "once is enough");
+}
+
+/// The source of a fallback on a node with this host model; obsolete or not.
+fn host(model: &str, is_obsolete: bool) -> BTreeMap<String, String> {
+    let mut labels = map(json!({ format!("{HOST_MODEL_LABEL}{model}"): "true" }));
+    if is_obsolete {
+        labels.insert(OBSOLETE_HOST_MODEL_LABEL.to_owned(), TRUE.to_owned());
+    }
+    labels
+}
+
+fn fallback_target(before: Placement, labels: &BTreeMap<String, String>) -> Placement {
+    let source = Source {
+        node: "a",
+        labels,
+        node_selector: &BTreeMap::new(),
+    };
+    target(before, HOST_MODEL, source).unwrap()
+}
+
+/// KubeVirt requires of every target with host-model that its host model is not obsolete.
+#[test]
+fn fallback_on_an_obsolete_host_can_migrate_to_another_one() {
+    let labels = host("Penryn", true);
+    let rendered = json!({ "nodeSelectorTerms": [{ "matchExpressions": [avoided()] }] });
+    let after = fallback_target(placement(json!({}), Some(rendered)), &labels);
+    assert_eq!(required(&after), Value::Null);
+    let zone = json!({ "key": "zone", "operator": "Exists" });
+    let rendered = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone, avoided()] }] });
+    let after = fallback_target(placement(json!({}), Some(rendered)), &labels);
+    let expected = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone] }] });
+    assert_eq!(required(&after), expected, "constraints of the VM stay");
+    let nowhere = json!({ "nodeSelectorTerms": [] });
+    let after = fallback_target(placement(json!({}), Some(nowhere.clone())), &labels);
+    assert_eq!(required(&after), nowhere, "no term matches no node");
+}
+
+/// The cache of launchers keeps what a demand depends on.
+#[test]
+fn trimmed_launcher_demands_the_same() {
+    let mut pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "a", "annotations": { "a": "b" } },
+        "spec": {
+            "nodeName": "a", "nodeSelector": { "zone": "a" },
+            "affinity": {
+                "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "x", "operator": "Exists" }] }],
+                } },
+                "podAntiAffinity": {},
+            },
+            "tolerations": [{ "operator": "Exists" }],
+            "overhead": { "memory": "1Gi" },
+            "containers": [{ "name": "compute", "image": "i", "resources": { "requests": { "x/y": "1" } } }],
+            "initContainers": [
+                { "name": "b", "restartPolicy": "Always", "resources": { "requests": { "x/y": "1" } } },
+            ],
+        },
+        "status": { "phase": "Running" },
+    }))
+    .unwrap();
+    let instance = VirtualMachineInstance::default();
+    let demand = |pod: &Pod| crate::Machine::of_launcher(&instance, pod).demand;
+    let before = demand(&pod);
+    assert_ne!(
+        before,
+        crate::Machine::of_instance(&instance, &BTreeMap::new()).demand
+    );
+    trim(&mut pod);
+    assert_eq!(demand(&pod), before);
+    assert_eq!((pod.status, pod.metadata.annotations), (None, None));
 }
 
 #[test]
@@ -56,7 +127,7 @@ fn every_term_avoids_obsolete_hosts_and_an_empty_term_still_matches_nothing() {
     let terms = json!({ "nodeSelectorTerms": [
         { "matchExpressions": [zone] }, {}, { "matchFields": [name] },
     ] });
-    let after = initial(placement(json!({}), Some(terms)));
+    let after = fallback_target(placement(json!({}), Some(terms)), &host("EPYC", false));
     let expected = json!({ "nodeSelectorTerms": [
         { "matchExpressions": [zone, avoided()] },
         {},

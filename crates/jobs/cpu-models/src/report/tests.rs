@@ -24,8 +24,13 @@ fn review(model: &str, stranded: Option<Stranded>, stale: Option<&str>) -> Revie
     }
 }
 
+const CHOICE: Choice<'_> = Choice {
+    node: "node-1",
+    reason: "BestMatch",
+};
+
 fn reasons(before: Option<&Review>, now: &Review) -> Vec<(bool, &'static str)> {
-    let found = notices(before, now).into_iter();
+    let found = notices(CHOICE, before, now).into_iter();
     found
         .map(|notice| (notice.warning, notice.reason))
         .collect()
@@ -197,4 +202,19 @@ fn transition_time_changes_only_with_status() {
         "1970-01-01T00:33:20Z"
     );
     assert_eq!(time(fixture.condition("Ready")), "1970-01-01T00:16:40Z");
+}
+
+#[test]
+fn events_name_node_model_reason_and_targets() {
+    let fine = review("EPYC-Rome", None, None);
+    let chosen = &notices(CHOICE, None, &fine)[0].message;
+    let expected =
+        "chose CPU model EPYC-Rome on node node-1 (BestMatch); 2 other nodes can take the VM";
+    assert_eq!(chosen, expected);
+    let stuck = review("EPYC-Rome", Some(Stranded::NoTarget), None);
+    let warning = &notices(CHOICE, Some(&fine), &stuck)[0].message;
+    assert!(
+        warning.contains("EPYC-Rome") && warning.contains("node-1"),
+        "{warning}"
+    );
 }

@@ -182,3 +182,16 @@ fn undecided_and_passthrough_vms_are_not_reviewed(
         (None, None, None)
     );
 }
+
+/// Nodes with an obsolete host model take VMs with `host-model` only from each other.
+#[test]
+fn fallback_counts_obsolete_hosts_only_on_one() {
+    let obsolete = [(OBSOLETE_HOST_MODEL_LABEL, "true")];
+    let old = |name| labelled(host(name, "Penryn", &[], &[], &["Penryn"]), &obsolete);
+    let new = |name| host(name, "EPYC", &[], &[], &["EPYC", "Penryn"]);
+    let knows_both = |name| labelled(host(name, "EPYC", &[], &[], &["EPYC", "Penryn"]), &obsolete);
+    let index = Index::new([old("old"), knows_both("other"), new("new"), new("newer")]);
+    let targets = |node: &str| reviewed(&index, &running(node, HOST_MODEL)).targets;
+    assert_eq!(targets("old"), 3, "the others know its model");
+    assert_eq!(targets("new"), 1, "not the obsolete one");
+}

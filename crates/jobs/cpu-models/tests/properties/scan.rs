@@ -12,6 +12,8 @@ use machinery::field::Path;
 use machinery::node_affinity::{NodeSelector, RequiredNodeAffinity, untolerated_taint};
 use serde_json::{Value, json};
 
+use crate::strategies::DEVICE;
+
 /// The demands of a VM, as in its spec.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wish {
@@ -25,6 +27,8 @@ pub(crate) struct Wish {
     pub(crate) forbidden: Vec<String>,
     /// The architecture.
     pub(crate) architecture: Option<String>,
+    /// How many devices it requests.
+    pub(crate) devices: i64,
 }
 
 /// The nodes, preprocessed as a cache would hold them.
@@ -152,7 +156,10 @@ fn allows(wish: &Wish, affinity: &RequiredNodeAffinity, node: &Node) -> bool {
     let same = wish.architecture.is_none()
         || facts.architecture.is_none()
         || wish.architecture == facts.architecture;
-    same && affinity.matches(&node.object).unwrap_or(false)
+    let devices = facts.allocatable.get(DEVICE);
+    let enough = facts.allocatable.is_empty() || devices.is_some_and(|it| *it >= wish.devices);
+    same && enough
+        && affinity.matches(&node.object).unwrap_or(false)
         && wish.features.iter().all(has)
         && wish.forbidden.iter().all(lacks)
 }

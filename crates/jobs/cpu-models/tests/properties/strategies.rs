@@ -31,6 +31,9 @@ const MODELS: [&str; 12] = [
     "Novel",
 ];
 
+/// A resource that some nodes have.
+pub(crate) const DEVICE: &str = "example.com/device";
+
 /// A change of the cluster.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeChange {
@@ -87,47 +90,61 @@ pub(crate) fn node() -> impl Strategy<Value = NodeInputs> {
     ]);
     let architecture =
         prop_oneof![4 => Just(Some("amd64")), 1 => Just(None), 1 => Just(Some("s390x"))];
-    (name(), labels, rarely(), rarely(), taints, architecture).prop_map(
-        |(name, labels, unschedulable, unready, taints, architecture)| {
-            let (vendors, models, features, zone, host, untrue, dead) = labels;
-            let mut all = BTreeMap::new();
-            let mut put = |key: String, value: &str| all.insert(key, value.to_owned());
-            put(
-                SCHEDULABLE_LABEL.to_owned(),
-                if dead { "false" } else { "true" },
-            );
-            for vendor in vendors {
-                put(format!("{VENDOR_LABEL}{vendor}"), "true");
-            }
-            for (number, model) in models.iter().enumerate() {
-                let value = if untrue && number == 0 {
-                    "false"
-                } else {
-                    "true"
-                };
-                put(format!("{MODEL_LABEL}{model}"), value);
-                put(format!("{MIGRATION_LABEL}{model}"), "true");
-            }
-            for feature in features {
-                put(format!("{FEATURE_LABEL}{feature}"), "true");
-                put(format!("{HOST_MODEL_FEATURE_LABEL}{feature}"), "true");
-            }
-            if let Some(zone) = zone {
-                put("zone".to_owned(), zone);
-            }
-            if let Some(host) = host {
-                put(format!("{HOST_MODEL_LABEL}{host}"), "true");
-            }
-            NodeInputs {
-                name,
-                labels: all,
-                unschedulable,
-                ready: !unready,
-                taints: serde_json::from_value(taints).unwrap_or_default(),
-                architecture: architecture.map(str::to_owned),
-            }
-        },
+    // None at all, or a number of devices.
+    let devices = prop_oneof![2 => Just(None), 1 => (0..3_i64).prop_map(Some)];
+    (
+        name(),
+        labels,
+        rarely(),
+        rarely(),
+        taints,
+        architecture,
+        devices,
     )
+        .prop_map(
+            |(name, labels, unschedulable, unready, taints, architecture, devices)| {
+                let (vendors, models, features, zone, host, untrue, dead) = labels;
+                let mut all = BTreeMap::new();
+                let mut put = |key: String, value: &str| all.insert(key, value.to_owned());
+                put(
+                    SCHEDULABLE_LABEL.to_owned(),
+                    if dead { "false" } else { "true" },
+                );
+                for vendor in vendors {
+                    put(format!("{VENDOR_LABEL}{vendor}"), "true");
+                }
+                for (number, model) in models.iter().enumerate() {
+                    let value = if untrue && number == 0 {
+                        "false"
+                    } else {
+                        "true"
+                    };
+                    put(format!("{MODEL_LABEL}{model}"), value);
+                    put(format!("{MIGRATION_LABEL}{model}"), "true");
+                }
+                for feature in features {
+                    put(format!("{FEATURE_LABEL}{feature}"), "true");
+                    put(format!("{HOST_MODEL_FEATURE_LABEL}{feature}"), "true");
+                }
+                if let Some(zone) = zone {
+                    put("zone".to_owned(), zone);
+                }
+                if let Some(host) = host {
+                    put(format!("{HOST_MODEL_LABEL}{host}"), "true");
+                }
+                NodeInputs {
+                    name,
+                    labels: all,
+                    unschedulable,
+                    ready: !unready,
+                    taints: serde_json::from_value(taints).unwrap_or_default(),
+                    architecture: architecture.map(str::to_owned),
+                    allocatable: devices
+                        .map(|amount| BTreeMap::from([(DEVICE.to_owned(), amount)]))
+                        .unwrap_or_default(),
+                }
+            },
+        )
 }
 
 fn expression() -> impl Strategy<Value = Value> {
@@ -154,8 +171,9 @@ pub(crate) fn wish() -> impl Strategy<Value = Wish> {
     let features = || subsequence(vec!["aes".to_owned(), "avx2".to_owned()], 0..=1);
     let forbidden = prop_oneof![5 => Just(vec![]), 1 => features()];
     let architecture = select(vec![None, Some("amd64".to_owned())]);
-    (selector, terms, tolerations, features(), forbidden, architecture).prop_map(
-        |(zone, terms, tolerations, features, forbidden, architecture)| {
+    let devices = prop_oneof![3 => Just(0), 1 => 1..3_i64];
+    (selector, terms, tolerations, features(), forbidden, architecture, devices).prop_map(
+        |(zone, terms, tolerations, features, forbidden, architecture, devices)| {
             let mut spec = json!({});
             if let Some(zone) = zone {
                 spec["nodeSelector"] = json!({ "zone": zone });
@@ -164,7 +182,7 @@ pub(crate) fn wish() -> impl Strategy<Value = Wish> {
                 spec["affinity"] = json!({ "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } });
             }
-            Wish { spec, tolerations, features, forbidden, architecture }
+            Wish { spec, tolerations, features, forbidden, architecture, devices }
         },
     )
 }
@@ -217,6 +235,8 @@ fn demand_of(wish: &Wish) -> Demand {
         forbidden_features: &wish.forbidden,
         architecture: wish.architecture.as_deref(),
         machine_type: None,
+        dedicated_cpus: false,
+        resources: BTreeMap::from([(DEVICE.to_owned(), wish.devices)]),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use api::cpu::CpuModelPolicy;
 use api::kubevirt::{KubeVirt, VirtualMachineInstance, labels};
-use cpu_models::running::{carry, has_host_model, placed, running};
+use cpu_models::running::{placed, running};
 use cpu_models::{Index, NodeInputs, Review, RunningVm, Settings, Survey};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
@@ -38,21 +38,20 @@ impl CpuSnapshot {
         })
     }
 
-    /// A VMI on its node, with the resources its pod requests.
+    /// A VMI on its node, with the constraints of its launcher pod.
     pub async fn running(
         &self,
         client: &Client,
         instance: &VirtualMachineInstance,
     ) -> Result<RunningVm, Error> {
-        let mut running = placed(instance, &self.settings);
-        if has_host_model(&running) {
-            let uid = instance.uid().unwrap_or_default();
+        let mut pods: Vec<Pod> = Vec::new();
+        // Manifests of VMs that are not in the cluster have neither.
+        if let (Some(uid), Some(_)) = (instance.uid(), instance.node_name()) {
             let params = ListParams::default().labels(&format!("{}={uid}", labels::CREATED_BY));
-            let pods = list_in(client, instance.namespace().as_deref(), &params).await?;
-            let pods: Vec<Pod> = pods.unwrap_or_default();
-            carry(&mut running, &pods.iter().collect::<Vec<_>>());
+            let found = list_in(client, instance.namespace().as_deref(), &params).await?;
+            pods = found.unwrap_or_default();
         }
-        Ok(running)
+        Ok(placed(instance, &pods, &self.settings))
     }
 
     /// Reviews running VMs.
@@ -75,17 +74,13 @@ impl CpuSnapshot {
         let Some(instances): Option<Vec<VirtualMachineInstance>> = instances else {
             return Ok(None);
         };
-        let needs_pods = |it: &VirtualMachineInstance| has_host_model(&placed(it, &self.settings));
         let mut pods: Vec<Pod> = Vec::new();
-        // The selector of a launcher pod matters only for VMs with `host-model`; without one, no pod is listed.
-        if instances.iter().any(needs_pods) {
+        if !instances.is_empty() {
             let launchers = format!("{}=virt-launcher", labels::APP);
             let params = ListParams::default().labels(&launchers);
-            pods = list_in(client, namespace, &params)
-                .await?
-                .unwrap_or_default();
+            let found = list_in(client, namespace, &params).await?;
+            pods = found.unwrap_or_default();
         }
-        let pods: Vec<&Pod> = pods.iter().collect();
         Ok(Some(running(&instances, &pods, &self.settings)))
     }
 }

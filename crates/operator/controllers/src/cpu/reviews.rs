@@ -26,7 +26,10 @@ struct State {
 
 enum VmState {
     /// No model yet.
-    Pending,
+    Pending {
+        /// Whether no node can run it.
+        excluded: bool,
+    },
     /// Running with a model.
     Reviewed {
         running: Arc<RunningVm>,
@@ -45,10 +48,12 @@ pub(super) enum Before {
 }
 
 impl VmReviews {
-    /// Records a virtual machine without a model.
-    pub(super) fn set_pending(&self, key: &Key) {
+    /// Records a virtual machine without a model, and whether no node can run it; returns whether that is new.
+    pub(super) fn set_pending(&self, key: &Key, excluded: bool) -> bool {
         let mut state = self.state.lock();
-        state.machines.insert(key.clone(), VmState::Pending);
+        let pending = VmState::Pending { excluded };
+        let before = state.machines.insert(key.clone(), pending);
+        excluded && !matches!(before, Some(VmState::Pending { excluded: true }))
     }
 
     /// Records the review of a virtual machine with a model; returns its previous state.
@@ -69,7 +74,7 @@ impl VmReviews {
         let machine = VmState::Reviewed { running, review };
         match state.machines.insert(key.clone(), machine) {
             None => Before::Unknown,
-            Some(VmState::Pending) => Before::Pending,
+            Some(VmState::Pending { .. }) => Before::Pending,
             Some(VmState::Reviewed { review, .. }) => Before::Reviewed(review),
         }
     }
@@ -87,7 +92,7 @@ impl VmReviews {
         let machines = state.machines.iter();
         machines
             .filter_map(|(key, machine)| match machine {
-                VmState::Pending => None,
+                VmState::Pending { .. } => None,
                 VmState::Reviewed { running, .. } => Some((key.clone(), Arc::clone(running))),
             })
             .collect()
@@ -97,7 +102,7 @@ impl VmReviews {
     pub(super) fn pending(&self) -> Vec<Key> {
         let state = self.state.lock();
         let machines = state.machines.iter();
-        let waiting = machines.filter(|(_, machine)| matches!(machine, VmState::Pending));
+        let waiting = machines.filter(|(_, machine)| matches!(machine, VmState::Pending { .. }));
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
@@ -126,7 +131,7 @@ impl VmReviews {
         let mut tally = Tally::default();
         for machine in self.state.lock().machines.values() {
             match machine {
-                VmState::Pending => tally.add(None),
+                VmState::Pending { .. } => tally.add(None),
                 VmState::Reviewed { review, .. } => tally.add(Some(review)),
             }
         }

@@ -2,9 +2,10 @@
 
 use api::kubevirt::VirtualMachine;
 use fleet::names::READY_AFTER;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use testkit::wait_until;
 
@@ -117,6 +118,72 @@ async fn objects_created_before_registration_are_repaired() -> anyhow::Result<()
         .await?;
     let repaired = "medley_cpu_repairs_total{what=\"launcher\"} 1";
     assert!(stage.metrics().contains(repaired), "{}", stage.metrics());
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_or_edited_registration_is_restored() -> anyhow::Result<()> {
+    let stage = Stage::new(FLEET).await?;
+    let name = api::cpu::WEBHOOK;
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(stage.cluster.client());
+    let before = registrations.get(name).await?.webhooks;
+    let restored = async |what: &str| {
+        wait_until(what, WAIT_TIMEOUT, async || {
+            let found = registrations.get_opt(name).await?;
+            Ok(found.filter(|it| it.webhooks == before).map(|_| ()))
+        })
+        .await
+    };
+    registrations.delete(name, &DeleteParams::default()).await?;
+    restored("the deleted registration is back").await?;
+    let edited = json!([
+        { "op": "remove", "path": "/webhooks/1/matchConditions" },
+        { "op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore" },
+        { "op": "replace", "path": "/webhooks/2/namespaceSelector", "value": { "matchLabels": { "a": "b" } } },
+    ]);
+    let edited = Patch::Json::<()>(serde_json::from_value(edited)?);
+    let params = PatchParams::default();
+    registrations.patch(name, &params, &edited).await?;
+    assert_ne!(registrations.get(name).await?.webhooks, before);
+    restored("the edited registration is back").await?;
+    stage.end().await;
+    Ok(())
+}
+
+/// Only VMs that leave the choice to Medley are sent to the webhook.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_vms_do_not_wait_for_a_hung_webhook() -> anyhow::Result<()> {
+    let stage = Stage::new(FLEET).await?;
+    let name = api::cpu::WEBHOOK;
+    stage.stop_webhook().await;
+    // With `Fail` for all, a request that is sent is rejected.
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(stage.cluster.client());
+    let mut registration = registrations.get(name).await?;
+    for webhook in registration.webhooks.iter_mut().flatten() {
+        webhook.failure_policy = Some("Fail".to_owned());
+    }
+    let params = PostParams::default();
+    registrations.replace(name, &params, &registration).await?;
+    let machines = stage.all::<VirtualMachine>();
+    let asking = serde_json::from_value(machine("asks", &best_match(), "ice"))?;
+    wait_until("the API server uses it", WAIT_TIMEOUT, async || {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let created = machines.create(&dry_run, &asking).await;
+        Ok(created.is_err().then_some(()))
+    })
+    .await?;
+    for (name, cpu) in [
+        ("plain", json!({ "cores": 1 })),
+        ("named", json!({ "model": "Icelake-Server-noTSX" })),
+    ] {
+        stage.machine(name, cpu, "ice").await?;
+        stage.runs(name).await?;
+    }
+    stage.migrate("named").await?;
     stage.end().await;
     Ok(())
 }

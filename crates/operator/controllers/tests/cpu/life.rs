@@ -3,10 +3,13 @@
 use api::kubevirt::VirtualMachineInstance;
 use cpu_models::names::{MODEL_LABEL, NODE_ANNOTATION, OBSOLETE_HOST_MODEL_LABEL, VENDOR_LABEL};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use testkit::wait_until;
 
-use crate::stage::{Stage, best_match, is_in, model};
+use crate::stage::{Stage, WAIT_TIMEOUT, best_match, is_in, model};
 
 /// Node selector of a pod.
 fn selector(pod: &Pod) -> std::collections::BTreeMap<String, String> {
@@ -112,6 +115,7 @@ pools:
     let first = stage.runs("fast").await?;
     assert!(is_in(&first, "turin"));
     assert_eq!(model(&first), "host-model");
+    // The first pod prefers other nodes; targets with `host-model` require them.
     let avoids = |pod: &Pod| json!(pod).to_string().contains(OBSOLETE_HOST_MODEL_LABEL);
     assert!(avoids(&stage.pod(&first).await?));
     let there = stage.migrate("fast").await?;
@@ -141,6 +145,66 @@ pools:
         .await?;
     let kept = |it: &VirtualMachineInstance| it.annotations().get("medley.dev/cpu-model").cloned();
     assert_eq!(kept(&back).as_deref(), Some("host-model"));
+    stage.end().await;
+    Ok(())
+}
+
+/// A KubeVirt whose CRD has `status.prefferedModel`, as the proposal wants it.
+#[tokio::test(flavor = "multi_thread")]
+async fn preferred_model_survives_clients_that_do_not_know_it() -> anyhow::Result<()> {
+    let stage = Stage::new(
+        "
+pools:
+  - {name: ice, arch: amd64, count: 2, cpu: {generation: icelake}}
+",
+    )
+    .await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.cluster.client());
+    let path =
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/prefferedModel";
+    let field = json!([{ "op": "add", "path": path, "value": { "type": "string" } }]);
+    let field = Patch::Json::<()>(serde_json::from_value(field)?);
+    let params = PatchParams::default();
+    crds.patch("virtualmachineinstances.kubevirt.io", &params, &field)
+        .await?;
+    // The API server uses a new schema a moment later.
+    let running = wait_until("a VM has the field", WAIT_TIMEOUT, async || {
+        let name = "web";
+        stage.machine(name, best_match(), "ice").await?;
+        let running = stage.runs(name).await?;
+        let status = running.status.clone().unwrap_or_default();
+        if status.preffered_model.is_none() {
+            stage.delete_instance(name).await?;
+        }
+        Ok(status.preffered_model.is_some().then_some(running))
+    })
+    .await?;
+    let preferred = |it: &VirtualMachineInstance| it.status.clone()?.preffered_model;
+    assert_eq!(preferred(&running).as_deref(), Some(model(&running)));
+    let instances = stage.all::<VirtualMachineInstance>();
+    wait_until(
+        "it was replaced without the field",
+        WAIT_TIMEOUT,
+        async || {
+            let mut current = instances.get("web").await?;
+            current
+                .annotations_mut()
+                .insert("a".to_owned(), "b".to_owned());
+            current.status.get_or_insert_default().preffered_model = None;
+            let replaced = instances
+                .replace("web", &PostParams::default(), &current)
+                .await;
+            // A conflict with the stand-in for KubeVirt is retried.
+            let Ok(replaced) = replaced else {
+                return Ok(None);
+            };
+            assert_eq!(preferred(&replaced).as_deref(), Some(model(&running)));
+            Ok(Some(()))
+        },
+    )
+    .await?;
+    let moved = stage.migrate("web").await?;
+    assert_eq!(preferred(&moved).as_deref(), Some(model(&running)));
     stage.end().await;
     Ok(())
 }

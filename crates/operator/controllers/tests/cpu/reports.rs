@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{Stage, WAIT_TIMEOUT, best_match, is_in, model};
+use crate::stage::{Stage, WAIT_TIMEOUT, best_match, is_in, machine, model};
 
 const FLEET: &str = "
 pools:
@@ -117,6 +117,61 @@ async fn policy_controls_model_choice() -> anyhow::Result<()> {
         .instance("wide", "is kept", |it| it.uid() == uid)
         .await?;
     assert_eq!(model(&kept), model(&wide), "what runs keeps its model");
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_no_node_can_run_gets_a_warning() -> anyhow::Result<()> {
+    let stage = Stage::new(FLEET).await?;
+    let mut nowhere = machine("nowhere", &best_match(), "ice");
+    nowhere["spec"]["template"]["spec"]["affinity"] = json!({ "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+            { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["moon"] }] },
+        ] },
+    } });
+    let machines = stage.all::<api::kubevirt::VirtualMachine>();
+    let params = kube::api::PostParams::default();
+    machines
+        .create(&params, &serde_json::from_value(nowhere)?)
+        .await?;
+    let event = stage.wait_for_event("nowhere", "NoEligibleNode").await?;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let message = event.message.unwrap_or_default();
+    assert!(message.contains("none of the 4 nodes"), "{message}");
+    stage.end().await;
+    Ok(())
+}
+
+/// What a launcher pod requests counts, not only what the instance selects.
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_are_counted_by_the_launcher_pod() -> anyhow::Result<()> {
+    let fleet = "
+pools:
+  - {name: ice, arch: amd64, count: 3, cpu: {generation: icelake}, capacity: {cpu: 8, memory: 16Gi, pods: 110}}
+  - {name: big, arch: amd64, cpu: {generation: icelake}, capacity: {cpu: 32, memory: 64Gi, pods: 110}}
+";
+    let stage = Stage::new(fleet).await?;
+    let cpu = json!({ "model": "best-match-model", "cores": 1 });
+    let mut large = machine("large", &cpu, "big");
+    large["spec"]["template"]["spec"]["domain"]["resources"] =
+        json!({ "requests": { "memory": "32Gi" } });
+    let machines = stage.all::<api::kubevirt::VirtualMachine>();
+    let params = kube::api::PostParams::default();
+    machines
+        .create(&params, &serde_json::from_value(large)?)
+        .await?;
+    let large = stage.runs("large").await?;
+    assert!(is_in(&large, "big"));
+    let event = stage.wait_for_event("large", "NoMigrationTarget").await?;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let chosen = stage.wait_for_event("large", "CpuModelChosen").await?;
+    let message = chosen.message.unwrap_or_default();
+    assert!(message.contains("on node big-1"), "{message}");
+    assert!(
+        message.contains("0 other nodes can take the VM"),
+        "{message}"
+    );
     stage.end().await;
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! instance, admits it.
 
 use api::kubevirt::VirtualMachineInstance;
-use cpu_models::admission::ModelChoice;
+use cpu_models::admission::{ModelChoice, kept_status};
 use cpu_models::names::BEST_MATCH_MODEL;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt as _};
@@ -13,9 +13,10 @@ use serde_json::Value;
 use tracing::info;
 
 use super::CpuModels;
+use super::pod::launcher_on;
 use crate::review::{Refusal, allowed, read_object};
 
-/// Sets the model of an instance that is being handed over.
+/// Sets the model of an instance that is being handed over, and keeps it in the status later.
 pub(super) async fn review(
     models: &CpuModels,
     old: Option<&Value>,
@@ -23,7 +24,8 @@ pub(super) async fn review(
 ) -> Result<Value, Refusal> {
     let instance: VirtualMachineInstance = read_object(new)?;
     if instance.spec.model() != Some(BEST_MATCH_MODEL) {
-        return Ok(allowed(Vec::new(), Vec::new()));
+        let kept = old.map(|old| kept_status(old, new));
+        return Ok(allowed(kept.unwrap_or_default(), Vec::new()));
     }
     let choice = match old.and_then(ModelChoice::earlier) {
         // The choice recorded in the old object stays: a guest that runs with one model must not get another by a
@@ -55,8 +57,16 @@ async fn choose(
             "Node {node} was just created and is not in the cache yet; retry the request"
         )));
     }
+    // Its constraints decide which other nodes could take the VM: they are those of its migration targets.
+    let launcher = launcher_on(models, instance, node).await?;
     let settings = watch.settings();
-    Ok(ModelChoice::new(&watch.index(), &settings, instance, node))
+    Ok(ModelChoice::new(
+        &watch.index(),
+        &settings,
+        instance,
+        launcher.as_ref(),
+        node,
+    ))
 }
 
 /// Whether a node exists, read from the API server.

@@ -1,7 +1,5 @@
 //! Launcher pods: those that start a virtual machine, and the targets of its migrations.
 
-use std::collections::BTreeMap;
-
 use api::kubevirt::{VirtualMachineInstance, labels};
 use cpu_models::instance::recorded;
 use cpu_models::launcher::{self, Placement, Source, TargetError};
@@ -46,7 +44,8 @@ async fn target(
         return Ok(Ok(launcher::without_model(requested)));
     };
     let node = instance.node_name().unwrap_or_default();
-    let selector = source_selector(models, namespace, instance, node).await?;
+    let launcher = launcher_on(models, instance, node).await?;
+    let selector = launcher.and_then(|pod| pod.spec?.node_selector);
     let watch = models.watch().await?;
     let index = watch.index();
     let labels = index.labels_of(node).unwrap_or_default().into_iter();
@@ -54,7 +53,7 @@ async fn target(
     let source = Source {
         node,
         labels: &labels.collect(),
-        node_selector: &selector,
+        node_selector: &selector.unwrap_or_default(),
     };
     Ok(launcher::target(requested, model, source))
 }
@@ -77,14 +76,14 @@ async fn instance(
     Ok(found.filter(|found| launcher::belongs_to(pod, found)))
 }
 
-/// Node selector of the pod that runs the instance now.
-async fn source_selector(
+/// The launcher pod of an instance on a node.
+pub(super) async fn launcher_on(
     models: &CpuModels,
-    namespace: &str,
     instance: &VirtualMachineInstance,
     node: &str,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<Option<Pod>, Refusal> {
     let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+    let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(models.client(), namespace);
     let params = ListParams::default().labels(&format!("{}={uid}", labels::CREATED_BY));
     let what = format!(
@@ -92,5 +91,5 @@ async fn source_selector(
         instance.name_any()
     );
     let found = api.list(&params).await.map_err(Refusal::api(what))?;
-    Ok(launcher::selector_on(node, &found.items).unwrap_or_default())
+    Ok(launcher::on_node(node, &found.items).cloned())
 }

@@ -121,6 +121,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viewer::Shown as _;
 
     fn pod(spec: &Value) -> Pod {
         let pod = json!({
@@ -154,6 +155,30 @@ mod tests {
             let spec = pod.spec.as_ref().unwrap();
             assert_eq!(images(spec).collect::<Vec<_>>(), names);
         }
+    }
+
+    /// The pages about CPU models count the nodes that could take a launcher.
+    #[test]
+    fn trimmed_launcher_demands_the_same() {
+        let mut launcher = pod(&json!({
+            "containers": [{
+                "name": "compute", "resources": { "requests": { "hugepages-2Mi": "1Gi" } },
+                "env": [{ "name": "secret", "value": "s" }],
+            }],
+            "initContainers": [
+                { "name": "s", "restartPolicy": "Always", "resources": { "requests": { "a/b": "1" } } },
+            ],
+            "overhead": { "memory": "1Gi" },
+        }));
+        launcher
+            .labels_mut()
+            .insert("kubevirt.io/created-by".to_owned(), "1".to_owned());
+        let instance = api::kubevirt::VirtualMachineInstance::default();
+        let demand = |pod: &Pod| cpu_models::Machine::of_launcher(&instance, pod).demand;
+        let before = demand(&launcher);
+        launcher.trim();
+        assert_eq!(demand(&launcher), before);
+        assert!(!json!(launcher).to_string().contains("secret"));
     }
 
     #[test]

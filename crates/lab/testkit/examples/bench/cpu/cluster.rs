@@ -145,6 +145,7 @@ fn node(number: usize) -> NodeInputs {
         ready: !number.is_multiple_of(89),
         taints: serde_json::from_value(taints).unwrap_or_default(),
         architecture: Some("amd64".to_owned()),
+        allocatable: BTreeMap::new(),
     }
 }
 
@@ -208,5 +209,7 @@ fn demand(wish: &Wish) -> Demand {
         forbidden_features: &wish.forbidden,
         architecture: wish.architecture.as_deref(),
         machine_type: None,
+        dedicated_cpus: false,
+        resources: BTreeMap::new(),
     })
 }
