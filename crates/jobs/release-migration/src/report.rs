@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 
 use crate::adoption::Adoption;
+use crate::applied;
 use crate::conditions::MACHINE_CONFIG;
 use crate::eta::{Estimate, PendingOperator, UpdateDurations, estimate};
 use crate::evaluate::Plan;
@@ -185,7 +186,6 @@ impl Report {
         let target = target(cluster);
         let operators = operators::reports(cluster);
         let migrating = !matches!(target.change, Change::Install | Change::Update { .. });
-        let (control, workers) = nodes::pools(cluster, &target.version, migrating);
         let claims = |kind: &str| cluster.version.condition(kind);
         let progressing = claims("Progressing").is_some_and(api::openshift::Condition::is_true);
         let newest = history.first();
@@ -193,11 +193,15 @@ impl Report {
             newest.is_some_and(api::openshift::UpdateHistory::is_completed) && !progressing;
         let arrived =
             operators.iter().all(|it| it.updated) && cluster.evidence.iter().all(has_arrived);
+        // As the controller judges: neither may report completion while the other does not.
+        let blocked = applied::failing(cluster.version).is_some()
+            || operators.iter().any(|it| it.is_blocking);
         let failing = claims("Failing").map_or("", |it| it.status.as_str());
         let assessment = match (completed, failing) {
             // The claim of the ClusterVersion is not enough: before 4.18 it is made at once after a migration begins.
-            (true, _) if arrived => Assessment::Completed,
-            (true, _) => Assessment::Early,
+            (true, _) if !arrived => Assessment::Early,
+            (true, _) if blocked => Assessment::Stalled,
+            (true, _) => Assessment::Completed,
             (false, "True") => Assessment::Stalled,
             (false, "Unknown") => Assessment::Slow,
             _ => Assessment::Progressing,
@@ -209,6 +213,8 @@ impl Report {
         let ended = newest
             .filter(|_| completed)
             .and_then(|it| time(it.completion_time.as_ref()));
+        let migration = migrating.then_some(nodes::Migration { completed: ended });
+        let (control, workers) = nodes::pools(cluster, &target.version, migration);
         let outdated = workers.iter().any(|pool| !pool.is_done());
         let control_plane = ControlPlane {
             assessment,

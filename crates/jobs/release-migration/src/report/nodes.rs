@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::node;
 use api::openshift::{MachineConfigPool, annotations};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube_core::ResourceExt as _;
 use machinery::selector::LabelSelector;
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use super::Cluster;
 use crate::eta::NodeProgress;
+use crate::rollout::is_later;
 
 /// The pools of the control plane.
 const CONTROL_PLANE_POOLS: [&str; 2] = ["master", "arbiter"];
@@ -144,11 +146,25 @@ pub(super) fn machines(control: &[PoolReport]) -> NodeProgress {
     }
 }
 
+/// A change of images within a version, in which versions do not show whether a node is updated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migration {
+    /// When it was complete.
+    pub(super) completed: Option<Timestamp>,
+}
+
+impl Migration {
+    /// Whether what a pool rolls out belongs to it: not another MachineConfig after it.
+    fn includes(self, pool: &MachineConfigPool) -> bool {
+        !self.completed.is_some_and(|at| is_later(pool, at))
+    }
+}
+
 /// The pools of the control plane, and the others.
 pub(super) fn pools(
     cluster: &Cluster<'_>,
     version: &str,
-    migrating: bool,
+    migration: Option<Migration>,
 ) -> (Vec<PoolReport>, Vec<PoolReport>) {
     let selectors: Vec<(String, LabelSelector)> = cluster
         .pools
@@ -171,7 +187,7 @@ pub(super) fn pools(
         .map(|pool| {
             let nodes = members.remove(pool.name_any().as_str());
             let nodes = nodes.unwrap_or_default();
-            report(cluster, pool, &nodes, version, migrating)
+            report(cluster, pool, &nodes, version, migration)
         })
         .collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -204,8 +220,9 @@ fn report(
     pool: &MachineConfigPool,
     nodes: &[&Node],
     version: &str,
-    migrating: bool,
+    migration: Option<Migration>,
 ) -> PoolReport {
+    let migrating = migration.is_some_and(|it| it.includes(pool));
     let mut nodes: Vec<NodeReport> = nodes
         .iter()
         .map(|node| self::node(cluster, pool, node, version, migrating))

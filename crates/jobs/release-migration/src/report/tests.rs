@@ -231,6 +231,10 @@ impl Stage {
     }
 
     fn report(&self, plan: Option<&Plan>) -> Report {
+        self.report_with(plan, &["master", "worker"].map(pool))
+    }
+
+    fn report_with(&self, plan: Option<&Plan>, pools: &[MachineConfigPool]) -> Report {
         let names = ["master", "worker"];
         let configurations = names.iter().flat_map(|pool| {
             ["old", "new"].map(|it| (format!("rendered-{pool}-{it}"), VERSION.to_owned()))
@@ -238,7 +242,7 @@ impl Stage {
         Report::of(&Cluster {
             version: &self.version,
             operators: &self.operators,
-            pools: &names.map(pool),
+            pools,
             nodes: &self.nodes.iter().collect::<Vec<_>>(),
             configurations: &configurations.collect(),
             plan,
@@ -633,4 +637,71 @@ fn windows_nodes_are_in_no_pool() {
         last.report(None).is_complete(true),
         "it is not updated by a pool"
     );
+}
+
+/// The controller says Complete=False in each of these.
+#[test]
+fn completion_is_not_claimed_while_the_controller_denies_it() {
+    let plan = plan();
+    let assess = |change: &dyn Fn(&mut Stage)| {
+        let mut moment = Stage::new(2700, &ADOPTERS, &[], ["done"; 6], Some(2640));
+        change(&mut moment);
+        let report = moment.report(Some(&plan));
+        assert_eq!(
+            report.is_complete(false),
+            report.control_plane.assessment == Assessment::Completed
+        );
+        let text = report.text(Details::default(), moment.now);
+        (report.control_plane.assessment, text)
+    };
+    assert_eq!(assess(&|_| {}).0, Assessment::Completed);
+    let failing = |reason: &'static str| {
+        move |moment: &mut Stage| {
+            let condition = &mut moment.version.status.as_mut().unwrap().conditions[1];
+            condition.status = "True".to_owned();
+            condition.reason = reason.to_owned();
+        }
+    };
+    let (assessment, text) = assess(&failing("UpdatePayloadFailed"));
+    assert_eq!(assessment, Assessment::Stalled);
+    assert!(
+        text.starts_with("The cluster is not updating.\n\n= Update Health =\n"),
+        "{text}"
+    );
+    assert!(text.contains("(UpdatePayloadFailed)"), "{text}");
+    assert_eq!(
+        assess(&failing("ClusterOperatorDegraded")).0,
+        Assessment::Completed
+    );
+    for (kind, status) in [
+        ("Available", "False"),
+        ("Degraded", "True"),
+        ("Degraded", "Unknown"),
+    ] {
+        let unhealthy = |moment: &mut Stage| {
+            let conditions = &mut moment.operators[3].status.as_mut().unwrap().conditions;
+            let condition = conditions.iter_mut().find(|it| it.kind == kind).unwrap();
+            condition.status = status.to_owned();
+        };
+        assert_eq!(assess(&unhealthy).0, Assessment::Stalled, "{kind}={status}");
+    }
+}
+
+#[test]
+fn machine_config_rollout_after_the_migration_is_no_update() {
+    let moment = Stage::new(2700, &ADOPTERS, &[], ["waiting"; 6], Some(2640));
+    let report = |seconds: i64| {
+        let mut pools = ["master", "worker"].map(pool);
+        for pool in &mut pools {
+            let status = json!({ "conditions": [
+                { "type": "Updated", "status": "False", "lastTransitionTime": at(seconds).to_string() },
+            ] });
+            pool.status = serde_json::from_value(status).unwrap();
+        }
+        moment.report_with(Some(&plan()), &pools)
+    };
+    let migrating = report(2000);
+    assert!(migrating.updating && !migrating.is_complete(true));
+    let later = report(2650);
+    assert!(!later.updating && later.is_complete(true));
 }

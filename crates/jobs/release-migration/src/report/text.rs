@@ -29,13 +29,22 @@ impl Report {
     /// The text of the report.
     pub fn text(&self, details: Details, now: Timestamp) -> String {
         if !self.updating {
-            return "The cluster is not updating.\n".to_owned();
+            let mut text = "The cluster is not updating.\n".to_owned();
+            if self.control_plane.assessment != Assessment::Completed && !self.health.is_empty() {
+                self.health_text(details, now, &mut text);
+            }
+            return text;
         }
         let mut text = String::new();
         self.control_plane_text(details, now, &mut text);
         if !self.workers.is_empty() {
             workers(&self.workers, details, &mut text);
         }
+        self.health_text(details, now, &mut text);
+        text
+    }
+
+    fn health_text(&self, details: Details, now: Timestamp, text: &mut String) {
         let rows = self.health.iter().map(|it| {
             let since = it.since.map(|since| short(now.duration_since(since)));
             let message = if details.health {
@@ -53,7 +62,6 @@ impl Report {
         let rows = rows.collect::<Vec<_>>();
         text.push_str("\n= Update Health =\n");
         text.push_str(&table(["SINCE", "LEVEL", "IMPACT", "MESSAGE"], &rows));
-        text
     }
 
     fn control_plane_text(&self, details: Details, now: Timestamp, text: &mut String) {
