@@ -20,6 +20,7 @@ use crate::process;
 /// Run `medley release preflight` first to verify that all images of that release exist, and watch
 /// the progress with `medley release status`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Arguments {
     /// Migrate to the multi-arch release.
     #[arg(long, required = true)]

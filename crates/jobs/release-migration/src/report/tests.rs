@@ -1,3 +1,5 @@
+mod completion;
+
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
@@ -428,8 +430,8 @@ fn problems_are_insights() {
         messages,
         [
             "Error Cluster Operator etcd is degraded (Broken)",
-            "Warning Cluster Operator ingress is degraded (Broken)",
             "Warning Cluster Operator dns is unavailable (Broken)",
+            "Warning Cluster Operator ingress is degraded (Broken)",
             "Info 4 of 33 operators report images; completion is only exact for these",
         ]
     );
@@ -478,6 +480,15 @@ fn pool_without_nodes_is_empty() {
     moment.nodes.truncate(3);
     let text = moment
         .report(Some(&plan))
+        .text(Details::default(), moment.now);
+    assert!(
+        !text.contains("Worker"),
+        "a compact cluster has no workers: {text}"
+    );
+    moment.nodes.push(node("infra-0", "infra", "waiting"));
+    let pools = ["infra", "master", "worker"].map(pool);
+    let text = moment
+        .report_with(Some(&plan), &pools)
         .text(Details::default(), moment.now);
     assert!(
         text.contains("\nworker        Empty                     0 Total\n"),
@@ -531,7 +542,7 @@ fn long_node_lists_are_truncated() {
     let report = moment.report(Some(&plan));
     let text = report.text(Details::default(), moment.now);
     assert!(
-        text.contains("...\nOmitted additional 13 Total, 1 Completed, 13 Available, 0 Progressing, 12 Outdated, 0 Draining, 0 Excluded, and 0 Degraded nodes\n"),
+        text.contains("...\nOmitted additional 13 Total, 1 Completed, 13 Available, 0 Progressing, 12 Outdated, 0 Draining, 0 Excluded, and 0 Degraded nodes.\nPass along --details=nodes to see all information.\n"),
         "{text}"
     );
     let all = Details {
@@ -566,7 +577,7 @@ fn paused_and_degraded_nodes_are_distinguished() {
         (
             vec![broken],
             PoolAssessment::Degraded,
-            "Node worker-9 is degraded: disk full",
+            "Node worker-9 is degraded",
         ),
     ] {
         let report = Report::of(&Cluster {
@@ -637,71 +648,4 @@ fn windows_nodes_are_in_no_pool() {
         last.report(None).is_complete(true),
         "it is not updated by a pool"
     );
-}
-
-/// The controller says Complete=False in each of these.
-#[test]
-fn completion_is_not_claimed_while_the_controller_denies_it() {
-    let plan = plan();
-    let assess = |change: &dyn Fn(&mut Stage)| {
-        let mut moment = Stage::new(2700, &ADOPTERS, &[], ["done"; 6], Some(2640));
-        change(&mut moment);
-        let report = moment.report(Some(&plan));
-        assert_eq!(
-            report.is_complete(false),
-            report.control_plane.assessment == Assessment::Completed
-        );
-        let text = report.text(Details::default(), moment.now);
-        (report.control_plane.assessment, text)
-    };
-    assert_eq!(assess(&|_| {}).0, Assessment::Completed);
-    let failing = |reason: &'static str| {
-        move |moment: &mut Stage| {
-            let condition = &mut moment.version.status.as_mut().unwrap().conditions[1];
-            condition.status = "True".to_owned();
-            condition.reason = reason.to_owned();
-        }
-    };
-    let (assessment, text) = assess(&failing("UpdatePayloadFailed"));
-    assert_eq!(assessment, Assessment::Stalled);
-    assert!(
-        text.starts_with("The cluster is not updating.\n\n= Update Health =\n"),
-        "{text}"
-    );
-    assert!(text.contains("(UpdatePayloadFailed)"), "{text}");
-    assert_eq!(
-        assess(&failing("ClusterOperatorDegraded")).0,
-        Assessment::Completed
-    );
-    for (kind, status) in [
-        ("Available", "False"),
-        ("Degraded", "True"),
-        ("Degraded", "Unknown"),
-    ] {
-        let unhealthy = |moment: &mut Stage| {
-            let conditions = &mut moment.operators[3].status.as_mut().unwrap().conditions;
-            let condition = conditions.iter_mut().find(|it| it.kind == kind).unwrap();
-            condition.status = status.to_owned();
-        };
-        assert_eq!(assess(&unhealthy).0, Assessment::Stalled, "{kind}={status}");
-    }
-}
-
-#[test]
-fn machine_config_rollout_after_the_migration_is_no_update() {
-    let moment = Stage::new(2700, &ADOPTERS, &[], ["waiting"; 6], Some(2640));
-    let report = |seconds: i64| {
-        let mut pools = ["master", "worker"].map(pool);
-        for pool in &mut pools {
-            let status = json!({ "conditions": [
-                { "type": "Updated", "status": "False", "lastTransitionTime": at(seconds).to_string() },
-            ] });
-            pool.status = serde_json::from_value(status).unwrap();
-        }
-        moment.report_with(Some(&plan()), &pools)
-    };
-    let migrating = report(2000);
-    assert!(migrating.updating && !migrating.is_complete(true));
-    let later = report(2650);
-    assert!(!later.updating && later.is_complete(true));
 }
