@@ -398,10 +398,10 @@ async fn status_follows_a_migration() -> anyhow::Result<()> {
         json!({ "architecture": "Multi", "version": "4.18.0", "image": "", "force": false });
     assert_eq!(version.data["spec"]["desiredUpdate"], wanted);
     assert_eq!(version.data["spec"]["channel"], "stable-4.18");
-    let text = fixture.run(&migrate).await?.ok()?;
+    let refused = fixture.run(&migrate).await?.refused()?;
     assert_eq!(
-        text,
-        "info: Update to multi cluster architecture has already been requested\n"
+        refused,
+        "error: info: Update to multi cluster architecture has already been requested\n"
     );
 
     // In progress: judged by versions alone it is complete.
@@ -434,7 +434,7 @@ async fn status_follows_a_migration() -> anyhow::Result<()> {
     assert_eq!(found["updating"], true);
     assert_eq!(found["controlPlane"]["target"]["change"], "SingleToMulti");
     let refused = fixture.run(&["migrate", "--to-multi-arch"]).await?;
-    has(&refused.ok()?, &["already been requested"]);
+    has(&refused.refused()?, &["already been requested"]);
 
     let mut gate = status.to_vec();
     gate.extend(["--gate", "workers"]);
@@ -571,6 +571,13 @@ async fn migrate_is_refused_in_unsafe_states() -> anyhow::Result<()> {
     let image = format!("quay.io/ocp/release@{}", digest('1'));
     fixture.version(&image, None, true).await?;
     let line = ["migrate", "--to-multi-arch"];
+    for other in ["--to=4.19.0", "--to-image=quay.io/ocp/release:4.19.0", "--to-latest"] {
+        let refused = fixture.run(&[line[0], line[1], other]).await?.refused()?;
+        assert_eq!(
+            refused,
+            "error: --to-multi-arch may not be used with --to, --to-image, or --to-latest\n"
+        );
+    }
     let refused = fixture.run(&line).await?.refused()?;
     has(
         &refused,

@@ -93,6 +93,12 @@ const GROUPS: &[Group] = &[
         smoke: "test(migration_is_judged_by_both)",
     },
     Group {
+        peers: &["oc"],
+        // It reads the examples of the module.
+        tests: "binary(beside_oc)",
+        smoke: "all()",
+    },
+    Group {
         peers: &[
             "multiarch-tuning-operator",
             "multiarch-tuning-operator-crds",

@@ -95,6 +95,8 @@ pub enum Basis {
     History,
     /// The pace of node updates.
     Machines,
+    /// The share of updated operators.
+    Operators,
 }
 
 /// An estimate.

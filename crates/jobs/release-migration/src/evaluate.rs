@@ -178,6 +178,26 @@ impl Plan {
         &self.operators
     }
 
+    /// The number of manifests.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Whether only operators can be left during an update, once so many manifests are done.
+    pub fn leaves_only_operators(&self, done: usize) -> bool {
+        let mut done = done;
+        self.steps.iter().all(|step| {
+            let size: usize = step.parts.iter().map(|part| part.places.len()).sum();
+            let left = size.saturating_sub(done);
+            done = done.saturating_sub(size);
+            // Any part may hold all that is left, as the number does not name it.
+            step.parts.iter().all(|part| {
+                let mut last = part.places.iter().rev().take(left);
+                last.all(|place| self.by_place.contains_key(place))
+            })
+        })
+    }
+
     /// Evaluates all operators. During an update, a step waits for all of the previous step, and a manifest for the
     /// previous one of its component; otherwise nothing waits.
     ///

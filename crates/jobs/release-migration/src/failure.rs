@@ -36,6 +36,10 @@ pub enum Reason {
     Pool,
     /// A required object does not exist.
     NotFound,
+    /// The cluster-version operator reports a failure of its own.
+    ClusterVersion,
+    /// The cluster-version operator may not have applied every manifest.
+    Manifests,
     /// Several of these.
     Multiple,
 }
@@ -55,6 +59,8 @@ impl Reason {
             (Self::Pool, false) => "MachineConfigPoolUpdating",
             (Self::Pool, true) => "MachineConfigPoolsUpdating",
             (Self::NotFound, _) => "UpdatePayloadResourceNotFound",
+            (Self::ClusterVersion, _) => "ClusterVersionFailing",
+            (Self::Manifests, _) => "ManifestsUpdating",
             (Self::Multiple, _) => "MultipleErrors",
         }
     }
@@ -70,7 +76,14 @@ impl Reason {
             (Self::Degraded, true) => "are degraded",
             (Self::Updating, false) => "is updating versions",
             (Self::Updating, true) => "are updating versions",
-            (Self::Pool | Self::NotFound | Self::Multiple, _) => "",
+            (
+                Self::Pool
+                | Self::NotFound
+                | Self::ClusterVersion
+                | Self::Manifests
+                | Self::Multiple,
+                _,
+            ) => "",
         }
     }
 }
@@ -128,6 +141,36 @@ impl Failure {
             effect: Effect::None,
             parts: Vec::new(),
         })
+    }
+
+    /// A failure that the cluster-version operator reports in a condition.
+    pub fn of_cluster_version(reason: &str, message: &str) -> Self {
+        let reason = if reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({reason})")
+        };
+        Self {
+            reason: Reason::ClusterVersion,
+            names: Vec::new(),
+            effect: Effect::Fail,
+            message: format!("the cluster version operator reports a failure{reason}: {message}"),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Manifests that the cluster-version operator may not have applied. The message has no numbers: the status would
+    /// change with each manifest.
+    pub fn of_pending_manifests() -> Self {
+        Self {
+            reason: Reason::Manifests,
+            names: vec!["manifests that are no ClusterOperators".to_owned()],
+            effect: Effect::None,
+            message:
+                "the cluster version operator has not reported that it has applied every manifest"
+                    .to_owned(),
+            parts: Vec::new(),
+        }
     }
 
     /// The reason.
@@ -210,6 +253,7 @@ impl Failure {
     pub fn summary(&self) -> String {
         let name = self.names.join(", ");
         match (self.reason, self.names.len()) {
+            (Reason::ClusterVersion, _) => self.message.clone(),
             (Reason::NotFound, _) => "some resources could not be updated".to_owned(),
             (Reason::NotAvailable, 2..) => "some cluster operators are not available".to_owned(),
             (Reason::NoVersions | Reason::NotAvailable | Reason::Degraded, 1) => {

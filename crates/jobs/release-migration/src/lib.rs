@@ -4,7 +4,7 @@
 //! operators' folders + images --build--> files --mirror--> files --lint--> findings
 //! files --payload--> Payload --evaluate--> Evaluation --conditions--> conditions of a ClusterVersion
 //!                                 ^             `--report--> status, explain
-//!                        ClusterOperators
+//!                        ClusterOperators; conditions of the ClusterVersion --applied--> other manifests
 //! images + inspection results --preflight--> whether a migration may start
 //! history --history--> kind of each change
 //! pods --evidence--> rollout state of operators, whether or not they report their images
@@ -21,6 +21,7 @@
 
 pub mod adoption;
 pub mod alerts;
+pub mod applied;
 pub mod build;
 pub mod conditions;
 pub mod control;
@@ -41,5 +42,6 @@ pub mod reasons;
 pub mod replace;
 pub mod report;
 pub mod roles;
+pub mod rollout;
 pub mod target;
 pub mod verify;

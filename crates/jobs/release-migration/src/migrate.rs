@@ -8,17 +8,11 @@ use serde_json::{Value, json};
 
 /// Message after a request.
 pub const REQUESTED: &str = "Requested update to multi cluster architecture";
-/// Message if it was already requested.
-pub const ALREADY_REQUESTED: &str =
-    "info: Update to multi cluster architecture has already been requested";
-
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Migration {
     /// The merge patch for the ClusterVersion.
     Ask(Value),
-    /// It was already requested.
-    AlreadyRequested,
     /// The cluster is already multi-arch.
     AlreadyMulti {
         /// Its version.
@@ -34,6 +28,9 @@ pub enum MigrateError {
         "the cluster has no current version: status.desired.version of ClusterVersion version is empty"
     )]
     NoVersion,
+    /// It was already requested: an error with this message in `oc adm upgrade` as well.
+    #[error("info: Update to multi cluster architecture has already been requested")]
+    AlreadyRequested,
     /// The cluster has a problem, or an update is in progress.
     #[error("{0}\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.")]
     Warned(String),
@@ -56,8 +53,9 @@ pub fn migrate(
         return Err(MigrateError::NoVersion);
     }
     let request = version.spec.desired_update.as_ref();
-    if request.is_some_and(|it| it.architecture == "Multi" && it.version == desired.version) {
-        return Ok(Migration::AlreadyRequested);
+    // At any version, as upstream.
+    if request.is_some_and(|it| it.architecture == "Multi") {
+        return Err(MigrateError::AlreadyRequested);
     }
     // Upstream sends the request nevertheless, without effect.
     if desired.architecture == "Multi" {

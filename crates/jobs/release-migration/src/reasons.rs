@@ -35,14 +35,14 @@ pub const CONDITIONS: &[Conditions] = conditions! {
         "False" "PayloadMismatch": "The files are those of another release."
             => "Provide those of the release named in the message.";
     }
-    of POLICY, "Complete": "The release is complete." with [ABSENT, NOT_READY, FAILURES] {
+    of POLICY, "Complete": "The release is complete." with [ABSENT, NOT_READY, FAILURES, OBSERVED] {
         "True" "Arrived": "Every operator and every node that counts has arrived.";
         "False" "Installing": "Some operators or pools have not; the message names them.";
     }
     of POLICY,
         "Progressing": "The cluster is on its way.",
         "Failing": "The update does not progress."
-    with [ABSENT, NOT_READY, FAILURES] {
+    with [ABSENT, NOT_READY, FAILURES, OBSERVED] {
         "True" "Updating": "It is on its way.";
         "True, False, Unknown" "AsExpected": "No further reason.";
         "Unknown" "SlowClusterOperator": "An operator takes longer than expected."
@@ -138,9 +138,16 @@ const FAILURES: &[Reason] = condition_reasons! {
     "True, False" "MultipleErrors": "Several of these." => "The message names them.";
 };
 
+/// What the cluster-version operator reports about manifests that are no ClusterOperators.
+const OBSERVED: &[Reason] = condition_reasons! {
+    "True, False" "ClusterVersionFailing": "The cluster version operator reports a failure of its own."
+        => "The message has its reason; check the manifest that it names.";
+    "True, False" "ManifestsUpdating": "The cluster version operator has not applied every manifest.";
+};
+
 #[cfg(test)]
 mod tests {
-    use super::FAILURES;
+    use super::{FAILURES, OBSERVED};
     use crate::failure::Reason;
 
     #[test]
@@ -152,11 +159,14 @@ mod tests {
             Reason::Updating,
             Reason::Pool,
             Reason::NotFound,
+            Reason::ClusterVersion,
+            Reason::Manifests,
             Reason::Multiple,
         ] {
             for several in [false, true] {
                 let word = reason.word(several);
-                assert!(FAILURES.iter().any(|it| it.name == word), "{word}");
+                let mut all = FAILURES.iter().chain(OBSERVED);
+                assert!(all.any(|it| it.name == word), "{word}");
             }
         }
     }

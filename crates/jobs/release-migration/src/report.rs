@@ -7,6 +7,7 @@ mod data;
 mod insights;
 mod nodes;
 mod operators;
+mod projection;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -20,11 +21,14 @@ use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 
 use crate::adoption::Adoption;
+use crate::applied;
 use crate::conditions::MACHINE_CONFIG;
-use crate::eta::{Estimate, PendingOperator, UpdateDurations, estimate};
+use crate::eta::{Basis, Estimate, PendingOperator, UpdateDurations, estimate};
 use crate::evaluate::Plan;
 use crate::evidence::{Arrival, Evidence};
 use crate::history::{Change, KnownPayloads, classify};
+
+use projection::{Projection, rounded};
 
 pub use insights::{Insight, Level};
 pub use nodes::{NodeAssessment, NodePhase, NodeReport, PoolAssessment, PoolReport};
@@ -152,6 +156,9 @@ pub struct ControlPlane {
     /// The estimated remaining time, if known.
     #[serde(serialize_with = "data::estimate")]
     pub remaining: Option<Estimate>,
+    /// The projection of an update to another version.
+    #[serde(skip)]
+    projected: Option<Projection>,
     /// The health of operators.
     pub health: Health,
     /// Every operator, by name.
@@ -185,7 +192,6 @@ impl Report {
         let target = target(cluster);
         let operators = operators::reports(cluster);
         let migrating = !matches!(target.change, Change::Install | Change::Update { .. });
-        let (control, workers) = nodes::pools(cluster, &target.version, migrating);
         let claims = |kind: &str| cluster.version.condition(kind);
         let progressing = claims("Progressing").is_some_and(api::openshift::Condition::is_true);
         let newest = history.first();
@@ -193,15 +199,10 @@ impl Report {
             newest.is_some_and(api::openshift::UpdateHistory::is_completed) && !progressing;
         let arrived =
             operators.iter().all(|it| it.updated) && cluster.evidence.iter().all(has_arrived);
+        // As the controller judges: neither may report completion while the other does not.
+        let blocked = applied::failing(cluster.version).is_some()
+            || operators.iter().any(|it| it.is_blocking);
         let failing = claims("Failing").map_or("", |it| it.status.as_str());
-        let assessment = match (completed, failing) {
-            // The claim of the ClusterVersion is not enough: before 4.18 it is made at once after a migration begins.
-            (true, _) if arrived => Assessment::Completed,
-            (true, _) => Assessment::Early,
-            (false, "True") => Assessment::Stalled,
-            (false, "Unknown") => Assessment::Slow,
-            _ => Assessment::Progressing,
-        };
         let time = |time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
             time.map(|it| it.0)
         };
@@ -209,6 +210,25 @@ impl Report {
         let ended = newest
             .filter(|_| completed)
             .and_then(|it| time(it.completion_time.as_ref()));
+        let projected = match (started, migrating) {
+            (Some(started), false) if !completed => {
+                projection::project(history, &operators, started, cluster.now)
+            }
+            _ => None,
+        };
+        let assessment = match (completed, failing) {
+            // The claim of the ClusterVersion is not enough: before 4.18 it is made at once after a migration begins.
+            (true, _) if !arrived => Assessment::Early,
+            (true, _) if blocked => Assessment::Stalled,
+            (true, _) => Assessment::Completed,
+            (false, "True") => Assessment::Stalled,
+            _ if projected.is_some_and(Projection::is_stalled) => Assessment::Stalled,
+            (false, "Unknown") => Assessment::Slow,
+            _ if projected.is_some_and(Projection::is_slow) => Assessment::Slow,
+            _ => Assessment::Progressing,
+        };
+        let migration = migrating.then_some(nodes::Migration { completed: ended });
+        let (control, workers) = nodes::pools(cluster, &target.version, migration);
         let outdated = workers.iter().any(|pool| !pool.is_done());
         let control_plane = ControlPlane {
             assessment,
@@ -216,10 +236,17 @@ impl Report {
             completion: completion(&operators),
             started,
             completed: ended,
-            duration: started.map(|from| ended.unwrap_or(cluster.now).duration_since(from)),
-            remaining: (!completed)
-                .then(|| remaining(cluster, &operators, &control))
-                .flatten(),
+            duration: started
+                .map(|from| rounded(ended.unwrap_or(cluster.now).duration_since(from))),
+            remaining: match projected {
+                Some(projected) => Some(Estimate {
+                    remaining: projected.remaining.max(SignedDuration::ZERO),
+                    basis: Basis::Operators,
+                }),
+                None if completed => None,
+                None => remaining(cluster, &operators, &control),
+            },
+            projected,
             health: health(&operators),
             target,
             operators,

@@ -1,6 +1,7 @@
 //! `medley release migrate`: requests the migration of a cluster to multi-arch.
 
-use ::release_migration::migrate::{ALREADY_REQUESTED, Migration, REQUESTED, migrate};
+use ::release_migration::migrate::{Migration, REQUESTED, migrate};
+use anyhow::bail;
 use api::openshift::{CLUSTER_VERSION, ClusterVersion};
 use clap::Args;
 use kube::Api;
@@ -19,10 +20,23 @@ use crate::process;
 /// Run `medley release preflight` first to verify that all images of that release exist, and watch
 /// the progress with `medley release status`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Arguments {
     /// Migrate to the multi-arch release.
     #[arg(long, required = true)]
     to_multi_arch: bool,
+
+    /// Not accepted: `oc adm upgrade` has these flags for other updates, and the same error.
+    #[arg(long, hide = true, value_name = "VERSION")]
+    to: Option<String>,
+
+    /// Not accepted, as `--to`.
+    #[arg(long, hide = true, value_name = "IMAGE")]
+    to_image: Option<String>,
+
+    /// Not accepted, as `--to`.
+    #[arg(long, hide = true)]
+    to_latest: bool,
 
     /// Make the cluster skip its own checks, such as the verification of the release signature.
     #[arg(long)]
@@ -43,10 +57,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.to.is_some() || arguments.to_image.is_some() || arguments.to_latest {
+        bail!("--to-multi-arch may not be used with --to, --to-image, or --to-latest");
+    }
     let migration = process::build_runtime()?.block_on(ask(arguments))?;
     let (patch, message) = match migration {
         Migration::Ask(patch) => (Some(patch), REQUESTED.to_owned()),
-        Migration::AlreadyRequested => (None, ALREADY_REQUESTED.to_owned()),
         Migration::AlreadyMulti { version } => (
             None,
             format!(

@@ -1,11 +1,12 @@
 //! Evaluates the progress and completion of a release.
 
-use api::openshift::{ClusterVersion, Condition, Release, UpdateHistory};
+use api::openshift::{ClusterVersion, Release, UpdateHistory};
 use api::release::{Gate, PoolState, ReleasePolicyStatus, TargetRelease};
 use jiff::Timestamp;
 
 use super::release_target::described;
 use super::{LoadedRelease, PayloadFailure, PayloadFailureKind, ReleaseInputs, pools};
+use crate::applied::{self, claims_completion};
 use crate::conditions::{self, OperatorWaits, ProgressConditions, claims};
 use crate::evaluate::{Evaluation, Phase};
 use crate::failure::Failure;
@@ -87,7 +88,7 @@ pub(super) fn judge<'a>(
         Err(trouble) => (requested, None, Some(trouble)),
     };
     let mut judged = ClusterEvaluation {
-        claimed: claims_completion(version, &release),
+        claimed: claims_completion(version, &release.image),
         change: Change::Install,
         history: version.history().to_vec(),
         evaluation: None,
@@ -121,18 +122,9 @@ pub(super) fn judge<'a>(
             // From the status, so that a restart of the operator does not restart the limits of 30, 40 and 90 minutes.
             judged.waits = OperatorWaits::restored(waited);
         }
-        evaluate(&mut judged, facts, loaded, known, keeps);
+        evaluate(&mut judged, facts, version, loaded, known, keeps);
     }
     judged
-}
-
-/// Whether a ClusterVersion claims completion of a release.
-fn claims_completion(version: &ClusterVersion, release: &Release) -> bool {
-    let newest = version.history().first();
-    newest.is_some_and(|it| it.is_completed() && it.image == release.image)
-        && !version
-            .condition("Progressing")
-            .is_some_and(Condition::is_true)
 }
 
 fn change(
@@ -168,6 +160,7 @@ fn set_start(judged: &mut ClusterEvaluation<'_>, known: Option<&TargetRelease>, 
 fn evaluate(
     judged: &mut ClusterEvaluation<'_>,
     facts: &ReleaseInputs<'_>,
+    version: &ClusterVersion,
     loaded: &LoadedRelease,
     known: Option<&TargetRelease>,
     keeps: bool,
@@ -193,6 +186,15 @@ fn evaluate(
     let evaluation = loaded.plan.evaluate(facts.operators, order);
     judged.waits.note(&evaluation, facts.now);
     judged.failure.clone_from(&evaluation.failure);
+    // Where Medley owns the ClusterVersion, its conditions are Medley's own.
+    if !keeps {
+        // It names what has to be repaired, also if an operator only waits for it.
+        if let Some(failing) = applied::failing(version) {
+            judged.failure = Some(failing);
+        } else if judged.failure.is_none() && at != Phase::Reconciling {
+            judged.failure = applied::pending(version, image, &loaded.plan);
+        }
+    }
     if judged.failure.is_none()
         && at != Phase::Reconciling
         // After all operators: the target of a pool is the new one only then (`pools::states`). Upstream waits for the
@@ -200,8 +202,8 @@ fn evaluate(
         // Operator.
         && facts.policy.spec.worker_pools == Gate::Require
     {
-        let late = judged.pools.iter().filter(|it| !it.done);
-        let late: Vec<&str> = late.map(|it| it.name.as_str()).collect();
+        let late: Vec<String> = pools::late(facts.pools, claimed_end(judged));
+        let late: Vec<&str> = late.iter().map(String::as_str).collect();
         judged.failure = Failure::of_pools(&late);
     }
     // An installation does not require versions, but the verdict of an observer does.
@@ -209,10 +211,8 @@ fn evaluate(
     judged.complete = judged.failure.is_none() && (keeps || all_reported);
     if judged.complete && at != Phase::Reconciling {
         at = Phase::Reconciling;
-        let ended = judged.history.first().filter(|_| judged.claimed);
-        let ended = ended.and_then(|it| it.completion_time.as_ref());
         // A completion before the first reconcile has the time that the ClusterVersion reports.
-        let ended = ended.filter(|_| known.is_none()).map(|it| it.0);
+        let ended = claimed_end(judged).filter(|_| known.is_none());
         judged.completed = Some(ended.unwrap_or(facts.now));
         if keeps {
             let done = Progress {
@@ -238,4 +238,10 @@ fn evaluate(
         now: facts.now,
     }));
     judged.evaluation = Some(evaluation);
+}
+
+/// The claimed time of completion.
+fn claimed_end(judged: &ClusterEvaluation<'_>) -> Option<Timestamp> {
+    let newest = judged.history.first().filter(|_| judged.claimed)?;
+    newest.completion_time.as_ref().map(|it| it.0)
 }

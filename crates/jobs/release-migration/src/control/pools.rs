@@ -2,7 +2,10 @@
 
 use api::openshift::{Condition, MachineConfigPool};
 use api::release::PoolState;
+use jiff::Timestamp;
 use kube_core::ResourceExt as _;
+
+use crate::rollout::is_later;
 
 /// The state of every pool, by name.
 ///
@@ -12,6 +15,16 @@ pub(super) fn states(pools: &[MachineConfigPool]) -> Vec<PoolState> {
     let mut states: Vec<PoolState> = pools.iter().map(state).collect();
     states.sort_by(|one, other| one.name.cmp(&other.name));
     states
+}
+
+/// Pools that have not completed a release, by name. What they roll out after its completion is another MachineConfig.
+pub(super) fn late(pools: &[MachineConfigPool], completed: Option<Timestamp>) -> Vec<String> {
+    let in_update = |pool: &&MachineConfigPool| !completed.is_some_and(|at| is_later(pool, at));
+    let states = pools.iter().filter(in_update).map(state);
+    let late = states.filter(|it| !it.done);
+    let mut names: Vec<String> = late.map(|it| it.name).collect();
+    names.sort();
+    names
 }
 
 fn state(pool: &MachineConfigPool) -> PoolState {

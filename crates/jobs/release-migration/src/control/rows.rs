@@ -34,7 +34,11 @@ fn state(verdict: &OperatorVerdict) -> &'static str {
             Reason::NotAvailable => "NotAvailable",
             Reason::Degraded => "Degraded",
             Reason::NotFound => "NotFound",
-            Reason::Updating | Reason::Pool | Reason::Multiple => UPDATING,
+            Reason::Updating
+            | Reason::Pool
+            | Reason::ClusterVersion
+            | Reason::Manifests
+            | Reason::Multiple => UPDATING,
         },
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::evaluation::ClusterEvaluation;
 use super::{ReleaseInputs, owner, rows};
 use crate::conditions::{ConditionState, accepted};
-use crate::history::Change;
+use crate::failure::Reason;
 use crate::reasons::CONDITIONS;
 
 /// Maximum number of operators named in a message.
@@ -215,7 +215,7 @@ fn complete(judged: &ClusterEvaluation<'_>, rows: &[OperatorState]) -> PolicyCon
                 message = format!("{message}: {missing}");
             }
             let late = judged.pools.iter().filter(|it| !it.done);
-            if failure.reason() == crate::failure::Reason::Pool {
+            if failure.reason() == Reason::Pool {
                 for pool in late {
                     message = format!("{message}; {}: {}", pool.name, pool.message);
                 }
@@ -268,8 +268,8 @@ fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -
         return unknown(AGREES);
     }
     match (judged.claimed, judged.complete) {
-        // A failure after completion is not an early claim.
-        (true, false) if judged.completed.is_none() => {
+        // A failure after completion is not an early claim, and one that the ClusterVersion reports is its own verdict.
+        (true, false) if judged.completed.is_none() && !is_reported(judged) => {
             let mut why = missing(rows);
             if why.is_empty() {
                 why = judged
@@ -285,7 +285,7 @@ fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -
         }
         // The cluster-version operator wakes up for changes of the version named `operator` only, so it finds the end
         // of a migration at its next periodic pass, minutes later.
-        (false, true) if judged.change != Change::Install => {
+        (false, true) => {
             let message = format!(
                 "all operators have arrived at {version}, and the cluster version operator has not noticed yet"
             );
@@ -296,6 +296,16 @@ fn agrees(judged: &ClusterEvaluation<'_>, rows: &[OperatorState], keeps: bool) -
             condition_of(AGREES, "True", "Agrees", message)
         }
     }
+}
+
+/// Whether the ClusterVersion itself reports what blocks completion, and nothing else is missing.
+fn is_reported(judged: &ClusterEvaluation<'_>) -> bool {
+    let own = judged
+        .evaluation
+        .as_ref()
+        .and_then(|it| it.failure.as_ref());
+    let failure = judged.failure.as_ref();
+    own.is_none() && failure.is_some_and(|it| it.reason() == Reason::ClusterVersion)
 }
 
 fn kept(facts: &ReleaseInputs<'_>, keeps: bool) -> PolicyCondition {

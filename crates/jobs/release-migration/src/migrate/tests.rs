@@ -38,16 +38,23 @@ fn current_version_is_requested_as_multi() {
 
 #[test]
 fn migration_is_not_requested_twice() {
-    let requested = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
-    let requested = version(requested, current(), CALM);
-    assert_eq!(
-        migrate(&requested, false, false),
-        Ok(Migration::AlreadyRequested)
+    for requested in ["4.18.0", "4.17.0"] {
+        let requested = json!({ "architecture": "Multi", "version": requested });
+        let requested = version(json!({ "desiredUpdate": requested }), current(), CALM);
+        for anyway in [false, true] {
+            assert_eq!(
+                migrate(&requested, false, anyway),
+                Err(MigrateError::AlreadyRequested)
+            );
+        }
+    }
+    let other = version(
+        json!({ "desiredUpdate": { "version": "4.18.0" } }),
+        current(),
+        CALM,
     );
-    let before = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.17.0" } });
-    let before = version(before, current(), CALM);
     assert!(matches!(
-        migrate(&before, false, false),
+        migrate(&other, false, false),
         Ok(Migration::Ask(_))
     ));
     let multi = json!({ "version": "4.18.0", "image": "i", "architecture": "Multi" });

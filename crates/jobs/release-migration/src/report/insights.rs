@@ -38,7 +38,61 @@ pub struct Insight {
     pub impact: &'static str,
     /// Its message.
     pub message: String,
+    /// The details, in the words of the object concerned.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Documentation about it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reference: &'static str,
+    /// The object concerned: its resource and its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<(&'static str, String)>,
 }
+
+impl Insight {
+    /// An insight without details.
+    fn new(level: Level, impact: &'static str, message: String) -> Self {
+        Self {
+            since: None,
+            level,
+            impact,
+            message,
+            description: String::new(),
+            reference: "",
+            object: None,
+        }
+    }
+
+    fn since(mut self, since: Option<Timestamp>) -> Self {
+        self.since = since;
+        self
+    }
+
+    fn details(
+        mut self,
+        description: &str,
+        reference: &'static str,
+        object: (&'static str, &str),
+    ) -> Self {
+        description.clone_into(&mut self.description);
+        self.reference = reference;
+        self.object = Some((object.0, object.1.to_owned()));
+        self
+    }
+}
+
+/// Resources of objects, as `oc adm upgrade status` names them.
+const CLUSTER_VERSIONS: &str = "clusterversions.config.openshift.io";
+const CLUSTER_OPERATORS: &str = "clusteroperators.config.openshift.io";
+const POOLS: &str = "machineconfigpools.machineconfiguration.openshift.io";
+const NODES: &str = "nodes";
+
+/// Documentation, as `oc adm upgrade status` links it.
+const DEGRADED_RUNBOOK: &str = "https://github.com/openshift/runbooks/blob/master/alerts/cluster-monitoring-operator/ClusterOperatorDegraded.md";
+const DOWN_RUNBOOK: &str = "https://github.com/openshift/runbooks/blob/master/alerts/cluster-monitoring-operator/ClusterOperatorDown.md";
+const HISTORY_DOCUMENTATION: &str = "https://docs.openshift.com/container-platform/latest/updating/troubleshooting_updates/gathering-data-cluster-update.html#gathering-clusterversion-history-cli_troubleshooting_updates";
+const PAUSED_DOCUMENTATION: &str = "https://docs.openshift.com/container-platform/latest/support/troubleshooting/troubleshooting-operator-issues.html#troubleshooting-disabling-autoreboot-mco_troubleshooting-operator-issues";
+const NODE_DOCUMENTATION: &str = "https://docs.openshift.com/container-platform/latest/post_installation_configuration/machine-configuration-tasks.html#understanding-the-machine-config-operator";
 
 /// Durations after which a condition is a warning and an error, as in `oc adm upgrade status`.
 const UNAVAILABLE_LIMITS: [SignedDuration; 2] =
@@ -56,49 +110,87 @@ pub(super) fn insights(cluster: &Cluster<'_>, report: &Report) -> Vec<Insight> {
     all.extend(early(report));
     all.extend(hopeless(report));
     all.extend(machines(report));
+    all.extend(failing(cluster));
+    all.extend(incomplete(cluster, report));
     let started = report.control_plane.started;
-    let failing = cluster.version.condition("Failing");
-    if let Some(failing) = failing.filter(|it| it.is_true()) {
-        all.push(Insight {
-            since: failing.last_transition_time.as_ref().map(|it| it.0),
-            level: Level::Warning,
-            impact: STALLED,
-            message: format!(
-                "Cluster Version version is failing to proceed with the update ({})",
-                failing.reason
-            ),
-        });
-    }
     if all.is_empty() && report.updating {
-        all.push(Insight {
-            since: started,
-            level: Level::Info,
-            impact: NO_IMPACT,
-            message: "Update is proceeding well".to_owned(),
-        });
+        let message = "Update is proceeding well".to_owned();
+        all.push(Insight::new(Level::Info, NO_IMPACT, message).since(started));
     }
     let is_update = matches!(
         report.control_plane.target.change,
         Change::Update { .. } | Change::Install
     );
     if report.updating && !is_update && !report.adoption.silent.is_empty() {
-        all.push(Insight {
-            since: started,
-            level: Level::Info,
-            impact: NO_IMPACT,
-            message: report.adoption.to_string(),
-        });
+        let message = report.adoption.to_string();
+        all.push(Insight::new(Level::Info, NO_IMPACT, message).since(started));
     }
-    all.sort_by_key(|it| (std::cmp::Reverse(it.level), it.since));
+    // Of one level the latest first, and those without a time last.
+    all.sort_by_key(|it| std::cmp::Reverse((it.level, it.since)));
     all
+}
+
+/// What the ClusterVersion reports about failures.
+fn failing(cluster: &Cluster<'_>) -> Option<Insight> {
+    let failing = cluster.version.condition("Failing")?;
+    let verb = match failing.status.as_str() {
+        "False" => return None,
+        // The wait is longer than expected, but nothing has failed.
+        "Unknown" => "may be",
+        _ => "is",
+    };
+    let message = format!(
+        "Cluster Version version {verb} failing to proceed with the update ({})",
+        failing.reason
+    );
+    let since = failing.last_transition_time.as_ref().map(|it| it.0);
+    let object = (CLUSTER_VERSIONS, "version");
+    let insight = Insight::new(Level::Warning, STALLED, message).since(since);
+    Some(insight.details(&failing.message, DEGRADED_RUNBOOK, object))
+}
+
+/// An update that began before the previous one was complete.
+fn incomplete(cluster: &Cluster<'_>, report: &Report) -> Option<Insight> {
+    let [newest, previous, older @ ..] = cluster.version.history() else {
+        return None;
+    };
+    let is_done = report.control_plane.operators.iter().all(|it| it.updated);
+    if is_done || previous.is_completed() {
+        return None;
+    }
+    let completed = older.iter().find(|it| it.is_completed());
+    let last = completed.map_or("unknown", |it| it.version.as_str());
+    let previous = &previous.version;
+    let message =
+        format!("Previous update to {previous} never completed, last complete update was {last}");
+    let description = format!(
+        "Current update to {} was initiated while the previous update to version {previous} was still in progress",
+        newest.version
+    );
+    let object = (CLUSTER_VERSIONS, "version");
+    let insight = Insight::new(Level::Warning, NO_IMPACT, message);
+    let insight = insight.since(report.control_plane.started);
+    Some(insight.details(&description, HISTORY_DOCUMENTATION, object))
 }
 
 fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
     let mut all = Vec::new();
     for (name, operator) in super::operators::of_release(cluster.operators) {
-        for (kind, bad, [warning, error], what) in [
-            ("Available", "False", UNAVAILABLE_LIMITS, "unavailable"),
-            ("Degraded", "True", DEGRADED_LIMITS, "degraded"),
+        for (kind, bad, [warning, error], what, runbook) in [
+            (
+                "Available",
+                "False",
+                UNAVAILABLE_LIMITS,
+                "unavailable",
+                DOWN_RUNBOOK,
+            ),
+            (
+                "Degraded",
+                "True",
+                DEGRADED_LIMITS,
+                "degraded",
+                DEGRADED_RUNBOOK,
+            ),
         ] {
             let Some(found) = operator.condition(kind).filter(|it| it.status == bad) else {
                 continue;
@@ -111,16 +203,18 @@ fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
             if lasted < warning {
                 continue;
             }
-            all.push(Insight {
-                since: Some(since),
-                level: if lasted < error {
-                    Level::Warning
-                } else {
-                    Level::Error
-                },
-                impact: "API Availability",
-                message: format!("Cluster Operator {name} is {what} ({})", found.reason),
-            });
+            let level = if lasted < error {
+                Level::Warning
+            } else {
+                Level::Error
+            };
+            let message = format!("Cluster Operator {name} is {what} ({})", found.reason);
+            let description = match found.message.as_str() {
+                "" => "<no message>",
+                message => message,
+            };
+            let insight = Insight::new(level, "API Availability", message).since(Some(since));
+            all.push(insight.details(description, runbook, (CLUSTER_OPERATORS, name)));
         }
     }
     all
@@ -142,15 +236,11 @@ fn early(report: &Report) -> Option<Insight> {
         .collect();
     names.sort_unstable();
     names.dedup();
-    Some(Insight {
-        since: plane.completed,
-        level: Level::Warning,
-        impact: "Completion",
-        message: format!(
-            "ClusterVersion claims completion, but these operators have not arrived: {}",
-            names.join(", ")
-        ),
-    })
+    let message = format!(
+        "ClusterVersion claims completion, but these operators have not arrived: {}",
+        names.join(", ")
+    );
+    Some(Insight::new(Level::Warning, "Completion", message).since(plane.completed))
 }
 
 /// Operators whose reported versions can never match.
@@ -163,14 +253,12 @@ fn hopeless(report: &Report) -> Vec<Insight> {
     // An operator that reports nothing yet may still be the previous build.
     let wrong = wrong.filter(|(_, it)| it.undone.from.is_some());
     wrong
-        .map(|(operator, diagnosis)| Insight {
-            since: operator.since,
-            level: Level::Error,
-            impact: STALLED,
-            message: format!(
+        .map(|(operator, diagnosis)| {
+            let message = format!(
                 "Cluster Operator {} reports {} that can never match the release: {}",
                 operator.name, diagnosis.undone.name, diagnosis.message
-            ),
+            );
+            Insight::new(Level::Error, STALLED, message).since(operator.since)
         })
         .collect()
 }
@@ -179,38 +267,26 @@ fn machines(report: &Report) -> Vec<Insight> {
     let mut all = Vec::new();
     for pool in report.control_plane.pools.iter().chain(&report.workers) {
         if pool.assessment == PoolAssessment::Excluded {
-            all.push(Insight {
-                since: None,
-                level: Level::Warning,
-                impact: STALLED,
-                message: format!(
-                    "Outdated nodes in a paused pool '{}' will not be updated",
-                    pool.name
-                ),
-            });
+            let message = format!(
+                "Outdated nodes in a paused pool '{}' will not be updated",
+                pool.name
+            );
+            let description = "Pool is paused, which stops all changes to the nodes in the pool, including updates. The nodes will not be updated until the pool is unpaused by the administrator.";
+            let insight = Insight::new(Level::Warning, STALLED, message);
+            all.push(insight.details(description, PAUSED_DOCUMENTATION, (POOLS, &pool.name)));
         }
-        for node in &pool.nodes {
-            if node.assessment == NodeAssessment::Unavailable {
-                all.push(Insight {
-                    since: None,
-                    level: Level::Warning,
-                    impact: "Update Speed",
-                    message: format!("Node {} is unavailable", node.name),
-                });
-            }
-            if node.assessment == NodeAssessment::Degraded {
-                let why = if node.message.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", node.message)
-                };
-                all.push(Insight {
-                    since: None,
-                    level: Level::Error,
-                    impact: STALLED,
-                    message: format!("Node {} is degraded{why}", node.name),
-                });
-            }
+        let mut nodes: Vec<_> = pool.nodes.iter().collect();
+        nodes.sort_by_key(|it| &it.name);
+        for node in nodes {
+            let (level, impact, what) = match node.assessment {
+                NodeAssessment::Unavailable => (Level::Warning, "Update Speed", "unavailable"),
+                NodeAssessment::Degraded => (Level::Error, STALLED, "degraded"),
+                _ => continue,
+            };
+            let message = format!("Node {} is {what}", node.name);
+            let insight = Insight::new(level, impact, message);
+            let object = (NODES, node.name.as_str());
+            all.push(insight.details(&node.message, NODE_DOCUMENTATION, object));
         }
     }
     all

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::node;
 use api::openshift::{MachineConfigPool, annotations};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube_core::ResourceExt as _;
 use machinery::selector::LabelSelector;
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use super::Cluster;
 use crate::eta::NodeProgress;
+use crate::rollout::is_later;
 
 /// The pools of the control plane.
 const CONTROL_PLANE_POOLS: [&str; 2] = ["master", "arbiter"];
@@ -40,7 +42,7 @@ pub enum NodeAssessment {
 }
 
 /// The update phase of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum NodePhase {
     /// Its pods are evicted.
     Draining,
@@ -86,6 +88,20 @@ pub struct NodeReport {
     /// Why its update does not progress.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+impl NodeReport {
+    /// The approximate duration of its phase. Unknown while it has a problem.
+    pub fn estimate(&self) -> &'static str {
+        match (self.assessment, self.phase) {
+            (NodeAssessment::Degraded | NodeAssessment::Unavailable, phase)
+                if phase != NodePhase::Updated =>
+            {
+                "?"
+            }
+            (_, phase) => phase.estimate(),
+        }
+    }
 }
 
 /// The assessment of a pool.
@@ -144,11 +160,25 @@ pub(super) fn machines(control: &[PoolReport]) -> NodeProgress {
     }
 }
 
+/// A change of images within a version, in which versions do not show whether a node is updated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migration {
+    /// When it was complete.
+    pub(super) completed: Option<Timestamp>,
+}
+
+impl Migration {
+    /// Whether what a pool rolls out belongs to it: not another MachineConfig after it.
+    fn includes(self, pool: &MachineConfigPool) -> bool {
+        !self.completed.is_some_and(|at| is_later(pool, at))
+    }
+}
+
 /// The pools of the control plane, and the others.
 pub(super) fn pools(
     cluster: &Cluster<'_>,
     version: &str,
-    migrating: bool,
+    migration: Option<Migration>,
 ) -> (Vec<PoolReport>, Vec<PoolReport>) {
     let selectors: Vec<(String, LabelSelector)> = cluster
         .pools
@@ -165,16 +195,16 @@ pub(super) fn pools(
             members.entry(pool).or_default().push(node);
         }
     }
-    let mut all: Vec<PoolReport> = cluster
+    let all: Vec<PoolReport> = cluster
         .pools
         .iter()
         .map(|pool| {
             let nodes = members.remove(pool.name_any().as_str());
             let nodes = nodes.unwrap_or_default();
-            report(cluster, pool, &nodes, version, migrating)
+            report(cluster, pool, &nodes, version, migration)
         })
         .collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
+    // In the order in which they are listed, as upstream.
     all.into_iter()
         .partition(|it| CONTROL_PLANE_POOLS.contains(&it.name.as_str()))
 }
@@ -204,13 +234,16 @@ fn report(
     pool: &MachineConfigPool,
     nodes: &[&Node],
     version: &str,
-    migrating: bool,
+    migration: Option<Migration>,
 ) -> PoolReport {
+    let migrating = migration.is_some_and(|it| it.includes(pool));
     let mut nodes: Vec<NodeReport> = nodes
         .iter()
         .map(|node| self::node(cluster, pool, node, version, migrating))
         .collect();
-    nodes.sort_by(|one, other| (one.assessment, &one.name).cmp(&(other.assessment, &other.name)));
+    nodes.sort_by(|one, other| {
+        (one.assessment, one.phase, &one.name).cmp(&(other.assessment, other.phase, &other.name))
+    });
     let (total, updated) = if nodes.is_empty() {
         // Without permission to list nodes, the counts of the pool are used.
         let status = pool.status.as_ref();
@@ -274,21 +307,28 @@ fn node(
         None => is_there,
     };
     let is_ready = node::ready(node) == Some(true);
+    // On its way to a configuration of another release, or to an older one of the pool, a node is not being updated.
+    let desired_version = cluster.configurations.get(desired);
+    let is_updating = current != desired
+        && desired_version.is_none_or(|it| it == target)
+        && pool.wanted().is_none_or(|it| it == desired);
+    let (drain, last_drain) = (annotation(DESIRED_DRAIN), annotation(LAST_DRAIN));
     let phase = if is_updated {
         NodePhase::Updated
-    } else if pool.spec.paused {
+    } else if !is_updating && pool.spec.paused {
         NodePhase::Paused
-    } else if current == desired {
+    } else if !is_updating {
         NodePhase::Pending
     // The order is that of a node update: drain, write, reboot. A node that is not ready has rebooted, or is about to.
-    } else if annotation(DESIRED_DRAIN) != annotation(LAST_DRAIN) {
+    // The daemon sets its state after the request.
+    } else if (drain != last_drain && drain.starts_with("drain")) || state == "Done" {
         NodePhase::Draining
     } else if state == "Rebooting" || !is_ready {
         NodePhase::Rebooting
     } else {
         NodePhase::Updating
     };
-    let (assessment, message) = if state == "Degraded" {
+    let (assessment, message) = if matches!(state, "Degraded" | "Unreconcilable") {
         let why = annotation(annotations::CONFIG_REASON).to_owned();
         (NodeAssessment::Degraded, why)
     } else {

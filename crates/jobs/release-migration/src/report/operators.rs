@@ -9,7 +9,7 @@ use super::Cluster;
 use crate::adoption::OPERATOR_IMAGE;
 use crate::conditions::MACHINE_CONFIG;
 use crate::diagnose::{Diagnosis, diagnose};
-use crate::evaluate::{MissingVersion, undone};
+use crate::evaluate::{MissingVersion, Phase, check, undone};
 
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,6 +29,9 @@ pub struct OperatorReport {
     pub available: bool,
     /// Whether it reports Degraded.
     pub degraded: bool,
+    /// Whether its health blocks completion.
+    #[serde(skip)]
+    pub(super) is_blocking: bool,
     /// Whether it reports its image, so that its completion is exact.
     pub reports_image: bool,
     /// The transition time of Progressing.
@@ -70,7 +73,15 @@ pub(super) fn reports(cluster: &Cluster<'_>) -> Vec<OperatorReport> {
             let expected = plan.operators().iter();
             let of = |name: &str| cluster.operators.iter().find(|it| it.name_any() == name);
             expected
-                .map(|it| report(&it.name, of(&it.name), &undone(&it.expected, of(&it.name))))
+                .map(|it| {
+                    let actual = of(&it.name);
+                    let report = report(&it.name, actual, &undone(&it.expected, actual));
+                    let failure = check(&it.expected, actual, Phase::Reconciling, 0, 0);
+                    OperatorReport {
+                        is_blocking: failure.is_some(),
+                        ..report
+                    }
+                })
                 .collect()
         }
         None => of_release(cluster.operators)
@@ -115,12 +126,15 @@ fn report(
 ) -> OperatorReport {
     let condition = |kind: &str| operator.and_then(|it| it.condition(kind));
     let progressing = condition("Progressing");
+    let available = condition("Available").is_some_and(Condition::is_true);
+    let degraded = condition("Degraded").is_some_and(Condition::is_true);
     OperatorReport {
         name: name.to_owned(),
         updated: operator.is_some() && undone.is_empty(),
         progressing: progressing.is_some_and(Condition::is_true),
-        available: condition("Available").is_some_and(Condition::is_true),
-        degraded: condition("Degraded").is_some_and(Condition::is_true),
+        available,
+        degraded,
+        is_blocking: !available || degraded,
         reports_image: operator.is_some_and(|it| it.version(OPERATOR_IMAGE).is_some()),
         since: progressing
             .and_then(|it| it.last_transition_time.as_ref())

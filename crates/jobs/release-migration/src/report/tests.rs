@@ -1,3 +1,5 @@
+mod completion;
+
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
@@ -231,6 +233,10 @@ impl Stage {
     }
 
     fn report(&self, plan: Option<&Plan>) -> Report {
+        self.report_with(plan, &["master", "worker"].map(pool))
+    }
+
+    fn report_with(&self, plan: Option<&Plan>, pools: &[MachineConfigPool]) -> Report {
         let names = ["master", "worker"];
         let configurations = names.iter().flat_map(|pool| {
             ["old", "new"].map(|it| (format!("rendered-{pool}-{it}"), VERSION.to_owned()))
@@ -238,7 +244,7 @@ impl Stage {
         Report::of(&Cluster {
             version: &self.version,
             operators: &self.operators,
-            pools: &names.map(pool),
+            pools,
             nodes: &self.nodes.iter().collect::<Vec<_>>(),
             configurations: &configurations.collect(),
             plan,
@@ -424,8 +430,8 @@ fn problems_are_insights() {
         messages,
         [
             "Error Cluster Operator etcd is degraded (Broken)",
-            "Warning Cluster Operator ingress is degraded (Broken)",
             "Warning Cluster Operator dns is unavailable (Broken)",
+            "Warning Cluster Operator ingress is degraded (Broken)",
             "Info 4 of 33 operators report images; completion is only exact for these",
         ]
     );
@@ -474,6 +480,15 @@ fn pool_without_nodes_is_empty() {
     moment.nodes.truncate(3);
     let text = moment
         .report(Some(&plan))
+        .text(Details::default(), moment.now);
+    assert!(
+        !text.contains("Worker"),
+        "a compact cluster has no workers: {text}"
+    );
+    moment.nodes.push(node("infra-0", "infra", "waiting"));
+    let pools = ["infra", "master", "worker"].map(pool);
+    let text = moment
+        .report_with(Some(&plan), &pools)
         .text(Details::default(), moment.now);
     assert!(
         text.contains("\nworker        Empty                     0 Total\n"),
@@ -527,7 +542,7 @@ fn long_node_lists_are_truncated() {
     let report = moment.report(Some(&plan));
     let text = report.text(Details::default(), moment.now);
     assert!(
-        text.contains("...\nOmitted additional 13 Total, 1 Completed, 13 Available, 0 Progressing, 12 Outdated, 0 Draining, 0 Excluded, and 0 Degraded nodes\n"),
+        text.contains("...\nOmitted additional 13 Total, 1 Completed, 13 Available, 0 Progressing, 12 Outdated, 0 Draining, 0 Excluded, and 0 Degraded nodes.\nPass along --details=nodes to see all information.\n"),
         "{text}"
     );
     let all = Details {
@@ -562,7 +577,7 @@ fn paused_and_degraded_nodes_are_distinguished() {
         (
             vec![broken],
             PoolAssessment::Degraded,
-            "Node worker-9 is degraded: disk full",
+            "Node worker-9 is degraded",
         ),
     ] {
         let report = Report::of(&Cluster {

@@ -6,13 +6,17 @@ use jiff::{SignedDuration, Timestamp};
 use machinery::time::{format_duration, format_time};
 
 use super::nodes::{NodeAssessment, NodePhase, NodeReport, PoolReport};
-use super::{Assessment, Report};
+use super::projection::LONG;
+use super::{Assessment, Insight, Level, Report};
 use crate::history::Change;
 
 /// Maximum number of nodes shown per pool, unless all are requested.
 ///
 /// `oc adm upgrade status` shows as many.
 const MAX_NODES: usize = 10;
+
+/// Shorter names of nodes may be part of other words of a message.
+const SHORT_NAME: usize = 8;
 
 /// Optional parts of the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,31 +33,52 @@ impl Report {
     /// The text of the report.
     pub fn text(&self, details: Details, now: Timestamp) -> String {
         if !self.updating {
-            return "The cluster is not updating.\n".to_owned();
+            let mut text = "The cluster is not updating.\n".to_owned();
+            if self.control_plane.assessment != Assessment::Completed && !self.health.is_empty() {
+                self.health_text(details, now, &mut text);
+            }
+            return text;
         }
         let mut text = String::new();
         self.control_plane_text(details, now, &mut text);
-        if !self.workers.is_empty() {
+        // Without any worker, as in a compact cluster, there is nothing to show.
+        if self.workers.iter().any(|it| it.total > 0) {
             workers(&self.workers, details, &mut text);
         }
+        self.health_text(details, now, &mut text);
+        text
+    }
+
+    fn health_text(&self, details: Details, now: Timestamp, text: &mut String) {
+        text.push_str("\n= Update Health =\n");
+        let since = |it: &Insight| match it.since {
+            Some(since) => short(now.duration_since(since)),
+            None => "-".to_owned(),
+        };
+        let has_problem = self.health.iter().any(|it| it.level != Level::Info);
+        if details.health && has_problem {
+            let all: Vec<String> = self
+                .health
+                .iter()
+                .map(|it| described(it, &since(it)))
+                .collect();
+            text.push_str(&all.join("\n"));
+            return;
+        }
         let rows = self.health.iter().map(|it| {
-            let since = it.since.map(|since| short(now.duration_since(since)));
-            let message = if details.health {
-                it.message.clone()
-            } else {
-                it.message.lines().next().unwrap_or_default().to_owned()
-            };
+            let message = it.message.lines().next().unwrap_or_default();
             [
-                since.unwrap_or_else(|| "-".to_owned()),
+                since(it),
                 it.level.to_string(),
                 it.impact.to_owned(),
-                message,
+                message.to_owned(),
             ]
         });
         let rows = rows.collect::<Vec<_>>();
-        text.push_str("\n= Update Health =\n");
         text.push_str(&table(["SINCE", "LEVEL", "IMPACT", "MESSAGE"], &rows));
-        text
+        if has_problem {
+            text.push_str("\nRun with --details=health for additional description and links to related online documentation\n");
+        }
     }
 
     fn control_plane_text(&self, details: Details, now: Timestamp, text: &mut String) {
@@ -114,18 +139,22 @@ impl Report {
     fn remaining_text(&self) -> String {
         let plane = &self.control_plane;
         let is_migration = !matches!(plane.target.change, Change::Install | Change::Update { .. });
-        let estimate_text = match plane.remaining {
+        let estimate_text = match (plane.projected, plane.remaining) {
             _ if plane.completed.is_some() => return String::new(),
-            Some(estimate) if estimate.remaining < SignedDuration::from_mins(10) => {
-                "<10m".to_owned()
+            (Some(projected), _) if projected.remaining.is_zero() => return String::new(),
+            (Some(projected), _) if projected.is_stalled() => {
+                format!("N/A; estimate duration was {}", short(projected.total))
             }
-            Some(estimate) => {
+            (Some(projected), _) if projected.remaining >= LONG => short(projected.remaining),
+            (Some(_), _) => "<10m".to_owned(),
+            (None, Some(estimate)) if estimate.remaining < LONG => "<10m".to_owned(),
+            (None, Some(estimate)) => {
                 // Seconds would suggest a precision that the estimate does not have.
                 let minutes = estimate.remaining.as_secs().saturating_add(59) / 60;
                 short(SignedDuration::from_mins(minutes))
             }
-            None if is_migration => "N/A for Multi-Architecture Migration".to_owned(),
-            None => return String::new(),
+            (None, None) if is_migration => "N/A for Multi-Architecture Migration".to_owned(),
+            (None, None) => return String::new(),
         };
         format!(" (Est. Time Remaining: {estimate_text})")
     }
@@ -157,13 +186,42 @@ impl Report {
     }
 }
 
+/// An insight with all of its details.
+fn described(insight: &Insight, since: &str) -> String {
+    let mut text = format!("Message: {}\n", printable(&insight.message));
+    let mut line = |label: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "  {:<13}{value}", format!("{label}:"));
+        }
+    };
+    line("Since", since);
+    line("Level", &insight.level.to_string());
+    line("Impact", insight.impact);
+    line("Reference", insight.reference);
+    if let Some((resource, name)) = &insight.object {
+        let _ = writeln!(text, "  Resources:\n    {resource}: {}", printable(name));
+    }
+    if !insight.description.is_empty() {
+        let lines: Vec<String> = insight.description.split('\n').map(printable).collect();
+        let joint = format!("\n{:15}, ", "");
+        let _ = writeln!(text, "  Description: {}", lines.join(&joint));
+    }
+    text
+}
+
+/// Control characters from cluster objects must not reach the terminal.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 fn workers(pools: &[PoolReport], details: Details, text: &mut String) {
     text.push_str("\n= Worker Upgrade =\n\n");
     let rows: Vec<_> = pools
         .iter()
         .map(|pool| {
             let name = pool.name.clone();
-            let Some(percent) = (pool.updated * 100).checked_div(pool.total) else {
+            let doubled = pool.updated * 200 + pool.total;
+            let Some(percent) = doubled.checked_div(pool.total * 2) else {
                 return [
                     name,
                     "Empty".to_owned(),
@@ -210,33 +268,48 @@ fn status(pool: &PoolReport) -> String {
     words.join(", ")
 }
 
+/// The message of a node without its name, which is in the same row and may be long.
+fn without_name(node: &NodeReport) -> String {
+    if node.name.len() < SHORT_NAME {
+        return node.message.clone();
+    }
+    node.message.replace(&node.name, "<node>")
+}
+
 fn nodes(pool: &PoolReport, details: Details, text: &mut String) {
     let most = if details.nodes { usize::MAX } else { MAX_NODES };
-    let rows: Vec<_> = pool
-        .nodes
-        .iter()
-        .take(most)
+    // Nodes with problems are shown however many there are.
+    let (shown, rest): (Vec<_>, Vec<_>) = pool.nodes.iter().enumerate().partition(|(place, it)| {
+        let has_problem = matches!(
+            it.assessment,
+            NodeAssessment::Degraded | NodeAssessment::Unavailable
+        );
+        *place < most || has_problem
+    });
+    let rows: Vec<_> = shown
+        .into_iter()
+        .map(|(_, it)| it)
         .map(|it| {
             [
                 it.name.clone(),
                 format!("{:?}", it.assessment),
                 format!("{:?}", it.phase),
                 it.version.clone(),
-                it.phase.estimate().to_owned(),
-                it.message.clone(),
+                it.estimate().to_owned(),
+                without_name(it),
             ]
         })
         .collect();
     let headers = ["NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"];
     text.push_str(&table(headers, &rows));
-    let rest: Vec<&NodeReport> = pool.nodes.iter().skip(most).collect();
+    let rest: Vec<&NodeReport> = rest.into_iter().map(|(_, it)| it).collect();
     if rest.is_empty() {
         return;
     }
     let like = |assessment| rest.iter().filter(|it| it.assessment == assessment).count();
     let _ = writeln!(
         text,
-        "...\nOmitted additional {} Total, {} Completed, {} Available, {} Progressing, {} Outdated, {} Draining, {} Excluded, and {} Degraded nodes",
+        "...\nOmitted additional {} Total, {} Completed, {} Available, {} Progressing, {} Outdated, {} Draining, {} Excluded, and {} Degraded nodes.\nPass along --details=nodes to see all information.",
         rest.len(),
         like(NodeAssessment::Completed),
         rest.iter().filter(|it| it.available).count(),
@@ -277,9 +350,8 @@ fn table<const N: usize>(headers: [&str; N], rows: &[[String; N]]) -> String {
     let mut text = String::new();
     let mut line = |cells: [&str; N]| {
         let cells = cells.iter().zip(widths);
-        // Control characters from cluster objects must not reach the terminal.
         let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{:<width$}", cell.replace(char::is_control, " ")))
+            .map(|(cell, width)| format!("{:<width$}", printable(cell)))
             .collect();
         text.push_str(cells.join("   ").trim_end());
         text.push('\n');
