@@ -571,7 +571,11 @@ async fn migrate_is_refused_in_unsafe_states() -> anyhow::Result<()> {
     let image = format!("quay.io/ocp/release@{}", digest('1'));
     fixture.version(&image, None, true).await?;
     let line = ["migrate", "--to-multi-arch"];
-    for other in ["--to=4.19.0", "--to-image=quay.io/ocp/release:4.19.0", "--to-latest"] {
+    for other in [
+        "--to=4.19.0",
+        "--to-image=quay.io/ocp/release:4.19.0",
+        "--to-latest",
+    ] {
         let refused = fixture.run(&[line[0], line[1], other]).await?.refused()?;
         assert_eq!(
             refused,

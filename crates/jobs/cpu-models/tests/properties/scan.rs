@@ -12,7 +12,8 @@ use machinery::field::Path;
 use machinery::node_affinity::{NodeSelector, RequiredNodeAffinity, untolerated_taint};
 use serde_json::{Value, json};
 
-use crate::strategies::DEVICE;
+/// A resource that some nodes have.
+pub(crate) const DEVICE: &str = "example.com/device";
 
 /// The demands of a VM, as in its spec.
 #[derive(Debug, Clone, Default)]

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::scan::Wish;
+use crate::scan::{DEVICE, Wish};
 
 const MODELS: [&str; 12] = [
     "EPYC",
@@ -30,9 +30,6 @@ const MODELS: [&str; 12] = [
     "qemu64",
     "Novel",
 ];
-
-/// A resource that some nodes have.
-pub(crate) const DEVICE: &str = "example.com/device";
 
 /// A change of the cluster.
 #[derive(Debug, Clone)]

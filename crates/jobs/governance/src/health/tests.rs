@@ -200,7 +200,7 @@ fn progress_is_counted() {
     assert_eq!(progress, Some((2, 10)));
 }
 
-/// A fault is told apart from progress: after completion only a fault is unhealthy.
+/// After completion, a fault is unhealthy and progress is not.
 #[rstest]
 #[case::degraded(&[("/status/degradedMachineCount", json!(1))], true)]
 #[case::updating(&[(UPDATED, json!("False")), (UPDATING, json!("True")), ("/status/updatedMachineCount", json!(1))], false)]

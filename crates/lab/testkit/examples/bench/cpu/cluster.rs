@@ -190,6 +190,7 @@ fn wish(number: usize) -> Wish {
         features: features.collect(),
         forbidden: Vec::new(),
         architecture: Some("amd64".to_owned()),
+        devices: 0,
     }
 }
 
