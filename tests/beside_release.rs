@@ -41,7 +41,7 @@ fn writers(object: &impl Resource) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn migration_is_judged_by_both() -> anyhow::Result<()> {
     let mut story = Story::start().await?;
-    let played = migrate(&mut story).await;
+    let played = Box::pin(migrate(&mut story)).await;
     played.with_context(|| story.log())
 }
 
