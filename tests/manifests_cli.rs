@@ -204,7 +204,7 @@ async fn olm_bundle_examples_are_accepted() -> anyhow::Result<()> {
     let version: Value = serde_saphyr::from_str(&std::fs::read_to_string(version)?)?;
     let examples = &version["metadata"]["annotations"]["alm-examples"];
     let examples: Vec<Value> = serde_json::from_str(examples.as_str().unwrap_or_default())?;
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     for example in examples {
         let line = ["create", "--validate=strict", "-f", "-"];
         fixture.pipe(&line, &example.to_string()).await?;

@@ -61,7 +61,7 @@ fn invalid_input_is_rejected() {
     for (text, expected) in [
         (
             "namespaces: here",
-            "unknown setting \"namespaces\"; expected one of: allow-address, authfile,",
+            "unknown setting \"namespaces\"; expected one of: allow-address, audit-entries, authfile,",
         ),
         ("config: other.yaml", "unknown setting \"config\""),
         ("verbose: 2", "unknown setting \"verbose\""),

@@ -123,6 +123,7 @@ fn full() -> Value {
                 "corrections": [time], "paused": true, "against": "kubectl-edit",
             },
             "nextWindow": time, "rolledBackTo": 3, "reviewedDigest": digest,
+            "retry": { "attempts": 2, "at": time },
             "capabilities": [{ "name": "things.example.com", "version": "v1", "revision": "u/2" }],
         },
     })

@@ -40,6 +40,10 @@ fn full() -> Value {
                     "digest": "sha256:1", "leavesAt": time,
                 }],
             }],
+            "verifications": [{
+                "namespace": "images", "dataSource": "fedora-amd64", "architecture": "amd64", "digest": "sha256:1",
+                "result": "Mismatch", "reason": "Mismatch", "message": "m",
+            }],
         },
     })
 }

@@ -257,7 +257,10 @@ impl Stage {
     ) -> anyhow::Result<VirtPlatformConfigStatus> {
         let last = Mutex::new(String::new());
         let found = wait_until(what, WAIT_TIMEOUT, async || {
-            let config = self.config(name).await?;
+            // The operator creates it a moment after its profile.
+            let Some(config) = self.configs().get_opt(name).await? else {
+                return Ok(None);
+            };
             let status = config.status.clone().unwrap_or_default();
             *last.lock() = describe(&config);
             let observed = status.observed_generation == config.metadata.generation;

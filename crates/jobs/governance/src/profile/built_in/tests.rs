@@ -36,6 +36,25 @@ fn options_are_those_of_the_crd() {
         machinery::json::settle_numbers(&mut own);
         let mut crd = members.get(member).cloned().unwrap_or_default();
         machinery::json::settle_numbers(&mut crd);
+        let (own_texts, crd_texts) = (take_descriptions(&mut own), take_descriptions(&mut crd));
         assert_eq!(own, crd, "{member}");
+        // The CRD adds the default and the range for `kubectl explain`.
+        assert_eq!(own_texts.len(), crd_texts.len(), "{member}");
+        for (own, crd) in own_texts.iter().zip(&crd_texts) {
+            assert!(crd.starts_with(own.as_str()), "{own:?}, {crd:?}");
+        }
     }
+}
+
+/// Removes all descriptions of a schema, in the order of its fields.
+fn take_descriptions(schema: &mut Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(fields) = schema.as_object_mut() else {
+        return found;
+    };
+    if let Some(Value::String(text)) = fields.remove("description") {
+        found.push(text);
+    }
+    found.extend(fields.values_mut().flat_map(take_descriptions));
+    found
 }
